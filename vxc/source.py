@@ -1,0 +1,79 @@
+"""Source text and places in it.
+
+A `Source` is one file's text in normal form: no BOM, `\n` line ends, Unicode NFC (so that canonically equal names are
+one name). A `Span` is a pair of character offsets into it; lines and columns are worked out only when one is shown.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Characters [start, end) of a source."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """From the start of this span to the end of `other`."""
+        return Span(self.start, other.end)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A named text. `name` is what diagnostics print; `text` is put in normal form on construction."""
+
+    name: str
+    text: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", _normal(self.text))
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> Source:
+        """The source in UTF-8 `data`. Raises ValueError, saying where, if it is no UTF-8 or holds a NUL byte."""
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8") from None
+        if "\0" in text:
+            raise ValueError(f"byte {data.index(0)} is NUL")
+        return cls(name, text)
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The offset at which each line begins."""
+        starts = [0]
+        at = self.text.find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = self.text.find("\n", at + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both from 1; columns count characters."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of line `number` (from 1), without its line end."""
+        start = self.line_starts[number - 1]
+        end = self.line_starts[number] - 1 if number < len(self.line_starts) else len(self.text)
+        return self.text[start:end]
+
+    def slice(self, span: Span) -> str:
+        """The text of a span."""
+        return self.text[span.start : span.end]
+
+
+def _normal(text: str) -> str:
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
