@@ -8,8 +8,7 @@ from __future__ import annotations
 from vxc.frontend.node import Attr, Expr, Item, NamedArg, Node, Stmt, node
 from vxc.source import Source, Span
 
-
-# ---- shared pieces ---------------------------------------------------------------------------------------------------
+# ---- types and layouts -----------------------------------------------------------------------------------------------
 
 
 @node
