@@ -1,0 +1,125 @@
+"""The flat IR: values, constants, buffers, instructions and kernels, all frozen.
+
+A kernel is one list of instructions. Loops, branches and roles are instructions that open a region, closed by a matching
+`end`. Values are immutable (SSA); everything that changes is a declared buffer. What an opcode means stands in `ops.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+from vxc.dtypes import I64, DType
+
+NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An SSA value `%name: dtype`, defined once: by a parameter or by one instruction."""
+
+    name: str
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal operand. `value` is a Python int, bool or float exactly representable in `dtype`."""
+
+    value: int | float | bool
+    dtype: DType = I64
+
+    def __post_init__(self):
+        if self.value != self.value:
+            object.__setattr__(self, "value", NAN)
+
+    def __eq__(self, other) -> bool:  # 0.0 and -0.0 differ, 1 and True and 1.0 differ, NaN equals NaN
+        return type(other) is Const and self.dtype is other.dtype and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.dtype.name))
+
+
+Scalar = Union[Value, Const]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Declared storage `@name: dtype[shape]`.
+
+    `space` is 'param' (global memory, from the caller), 'workspace' (global memory, from the plan), 'shared' (one per
+    block), 'local' (an array per thread) or 'cell' (a variable per thread, shape ()). `mode` is 'in', 'out', 'inout' for a
+    param, else ''. `strides` are in elements; None means contiguous, row-major.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Scalar, ...] = ()
+    space: str = "param"
+    mode: str = ""
+    strides: tuple[Scalar, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+
+Operand = Union[Value, Const, Buffer]
+Attr = Union[int, bool, str, tuple]  # a tuple holds ints or strs
+
+
+@dataclass(frozen=True, slots=True)
+class Inst:
+    """One instruction: `[result =] op operands {attrs}`.
+
+    `result` is a Value, or the Buffer that a storage declaration declares. `loc` is the (line, column) of the .vx text it
+    comes from; it is no part of equality.
+    """
+
+    op: str
+    operands: tuple[Operand, ...] = ()
+    result: Value | Buffer | None = None
+    attrs: tuple[tuple[str, Attr], ...] = ()
+    loc: tuple[int, int] | None = field(default=None, compare=False)
+
+    def attr(self, name: str, default=None):
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        return default
+
+    def with_attrs(self, **changes) -> Inst:
+        """The same instruction with attributes set; None removes one. Attributes are kept in name order."""
+        merged = {**dict(self.attrs), **changes}
+        return replace(self, attrs=tuple(sorted((k, v) for k, v in merged.items() if v is not None)))
+
+
+STAGES = ("tile", "team", "thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One flat kernel: what one launch runs.
+
+    `params` holds Values (scalars and dimensions, i64) and Buffers (space 'param' or 'workspace') in call order.
+    `attrs` are the launch attributes (threads, min_blocks, max_registers ...) and choices such as fp; `done` the passes already run.
+    """
+
+    name: str
+    params: tuple[Value | Buffer, ...]
+    insts: tuple[Inst, ...]
+    stage: str = "tile"
+    done: tuple[str, ...] = ()
+    attrs: tuple[tuple[str, Attr], ...] = ()
+
+    def attr(self, name: str, default=None):
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        return default
+
+    def with_attrs(self, **changes) -> Kernel:
+        merged = {**dict(self.attrs), **changes}
+        return replace(self, attrs=tuple(sorted((k, v) for k, v in merged.items() if v is not None)))

@@ -1,0 +1,154 @@
+"""The opcode table: one row for each instruction of the flat IR.
+
+A row gives operands, result, attributes, the stages it is legal in, the scope over which it must be executed uniformly,
+what memory it accesses, whether it opens a region, and its meaning in one line. Printer, reader, verifier, `vxc ops` and
+the documentation are generic over this table; interpreter and emitter keep handler dicts that are checked total against it.
+
+Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
+`elem` a scalar of the buffer's dtype, `buffer` declared storage, `cell` a buffer of space cell, `kernel` a name.
+A trailing `?` marks an optional operand, `*` any number; `idx*` is one index for each dimension of the buffer before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vxc.ir.kernel import Buffer, Inst, Operand
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
+
+TILE, TEAM, THREAD, PLAN = "tile", "team", "thread", "plan"
+ALL = (TILE, TEAM, THREAD)
+MATHS = (TILE, TEAM)
+ANYWHERE = (*ALL, PLAN)
+
+
+class AttrDef(NamedTuple):
+    """An attribute: its Python type ('int', 'bool', 'str', 'ints'), whether it must be present, and the words it may be."""
+
+    type: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One row of the table. `result` is 'none', 'index' (i64), 'bool', 'same', 'elem', 'any' (as printed) or 'buffer'."""
+
+    name: str
+    operands: tuple[str, ...] = ()
+    result: str = "none"
+    attrs: tuple[tuple[str, AttrDef], ...] = ()
+    stages: tuple[str, ...] = ALL
+    scope: str = "thread"
+    access: str = ""
+    opens: bool = False
+    doc: str = ""
+
+    @property
+    def pure(self) -> bool:
+        """True where the instruction may be folded, shared or dropped: its result depends on its operands alone."""
+        return self.name in SCALAR_OPS or self.name in ("cast", "sat", "reinterpret")
+
+
+class Access(NamedTuple):
+    """One access of an instruction: `box` is the index tuple, `mode` 'r', 'w' or 'rw' (atomic).
+
+    `proxy` says through which path memory is reached (generic, async, mma) and `completes` when the access is visible to
+    the issuing thread (now, group, mbar, mma_wait); barrier placement and the SIMT machine read both.
+    """
+
+    buffer: Buffer
+    box: tuple[Operand, ...]
+    mode: str
+    proxy: str = "generic"
+    completes: str = "now"
+
+
+_LOOP_ATTRS = (
+    ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
+    ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
+    ("lanes", AttrDef("int")),  # @lanes written on the loop
+    ("unroll", AttrDef("int")),
+    ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
+    ("map", AttrDef("str", False, ("blocks", "lanes", "all"))),  # stage=team: over blocks, over lanes, or run by every lane
+)
+_ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
+_SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
+
+_ROWS = [
+    # Regions ---------------------------------------------------------------------------------------------------------------
+    OpDef("loop", ("index", "index", "index?"), "index", _LOOP_ATTRS, opens=True,
+          doc="For each index in start, start+step .. below stop (step 1 if absent, may be negative); closed by `end`."),
+    OpDef("while", opens=True, doc="Repeat until `break`; closed by `end`."),
+    OpDef("if", ("bool",), opens=True, doc="Run up to `else` or `end` where the operand is true."),
+    OpDef("else", doc="The other arm of the innermost open `if`."),
+    OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
+          ("layout", AttrDef("str"))), MATHS, opens=True,
+          doc="For each element in 0..n, run the body, whose one `contribute` feeds the cell; after `end` the cell holds the reduction."),
+    OpDef("scan", ("index",), "index", (_ORDER, ("layout", AttrDef("str"))), MATHS, opens=True,
+          doc="For each element in 0..n, run the body; `prefix` in it gives inclusive prefix values along the loop."),
+    OpDef("extern", ("cell", "value*"), "none", (("name", AttrDef("str", True)), ("params", AttrDef("str", True)),
+          ("cuda", AttrDef("str", True))), opens=True,
+          doc="The cell gets what the CUDA text returns; interpreters run the region instead, which stores the same to the cell."),
+    OpDef("role", (), "none", (("name", AttrDef("str", True)), ("warps", AttrDef("int", True))), (TEAM,), "block", opens=True,
+          doc="The warps of the block that run this region; layouts inside count threads of this role."),
+    OpDef("end", ("index?",), doc="Close the innermost open region; loops name their index."),
+    OpDef("break", doc="Leave the innermost loop or while."),
+    OpDef("continue", doc="Go on with the next iteration of the innermost loop or while."),
+    # Storage ---------------------------------------------------------------------------------------------------------------
+    OpDef("cell", (), "buffer", doc="A variable of each thread; before its first store it holds nothing."),
+    OpDef("local", (), "buffer", doc="An array of each thread, constant shape."),
+    OpDef("shared", (), "buffer", (), (TEAM, THREAD), "block", doc="An array of each block, constant shape."),
+    # Memory ----------------------------------------------------------------------------------------------------------------
+    OpDef("load", ("buffer", "idx*"), "elem", (("width", AttrDef("int")),), access="r", doc="Read one element."),
+    OpDef("store", ("buffer", "idx*", "elem"), "none", (("width", AttrDef("int")),), access="w", doc="Write one element."),
+    OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
+          doc="Combine the value into the element in one step; the result is the element's value before."),
+    OpDef("contribute", ("value", "same?"), "none", (), MATHS,
+          doc="Feed one value (two for dot) to the innermost open `reduce`."),
+    OpDef("prefix", ("value",), "any", (("op", AttrDef("str", True, tuple(SCANS))),), MATHS,
+          doc="Inclusive prefix of the value along the innermost open `scan`, in that scan's order."),
+    # Conversions -----------------------------------------------------------------------------------------------------------
+    OpDef("cast", ("value",), "any", stages=ANYWHERE, doc="Convert as semantics.cast does, rounding once."),
+    OpDef("sat", ("value",), "any", stages=ANYWHERE, doc="Convert, clamping to the largest finite value."),
+    OpDef("reinterpret", ("value",), "any", stages=ANYWHERE, doc="The same bits as another dtype of equal width."),
+    # Threads ---------------------------------------------------------------------------------------------------------------
+    OpDef("block_index", (), "index", (), (THREAD,), doc="The linear index of this block in the launch."),
+    OpDef("thread_index", (), "index", (), (THREAD,), doc="The index of this thread in its role (its block, with one role)."),
+    OpDef("shfl_xor", ("value",), "same", _SHUFFLE, (THREAD,), "warp", doc="The operand's value in lane `lane ^ distance` of each group of width lanes."),
+    OpDef("shfl_up", ("value",), "same", _SHUFFLE, (THREAD,), "warp", doc="The operand's value in lane `lane - distance` of the group; own value where there is none."),
+    OpDef("shfl_idx", ("value", "index"), "same", (("width", AttrDef("int", True)),), (THREAD,), "warp", doc="The operand's value in the given lane of the group."),
+    OpDef("barrier", (), "none", (("scope", AttrDef("str", True, ("group", "block"))), ("width", AttrDef("int"))), (TEAM, THREAD), "block",
+          doc="Wait for all threads of the block, or of each group of width lanes in a warp; memory accesses before it are seen after it."),
+    # Checks ----------------------------------------------------------------------------------------------------------------
+    OpDef("assert", ("bool",), "none", (("message", AttrDef("str", True)),), doc="In interpreters and --debug builds, stop with the message where false."),
+    OpDef("print", ("value*",), "none", (("label", AttrDef("str", True)),), doc="Print the values, once for each time it runs."),
+    # Plans -----------------------------------------------------------------------------------------------------------------
+    OpDef("require", ("bool",), "none", (("what", AttrDef("str", True)),), (PLAN,), doc="Refuse the call where false; `what` is the message."),
+    OpDef("workspace", (), "buffer", (), (PLAN,), doc="Device memory that lives for the call; contents unwritten at first."),
+    OpDef("launch", ("index", "value*"), "none", (("kernel", AttrDef("str", True)),), (PLAN,),
+          doc="Run the kernel over the given number of blocks; the other operands are its arguments in order."),
+]  # fmt: skip
+
+_RESULTS = {"same": "same", "bool": "bool"}
+_SCALARS = [
+    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), stages=ANYWHERE, doc=o.doc)
+    for o in SCALAR_OPS.values()
+    for _operands in [("bool", "value", "same") if o.name == "select" else ("value", *["same"] * (o.arity - 1))]
+]
+
+OPS: dict[str, OpDef] = {row.name: row for row in _ROWS + _SCALARS}
+assert len(OPS) == len(_ROWS) + len(_SCALARS), "two rows of one name"
+
+TERMINATES = ("break", "continue")
+DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
+
+
+def accesses(inst: Inst) -> tuple[Access, ...]:
+    """What the instruction reads and writes: its buffer operand at its index operands, in the mode the table says."""
+    mode = OPS[inst.op].access
+    if not mode:
+        return ()
+    buffer = inst.operands[0]
+    return (Access(buffer, inst.operands[1 : 1 + len(buffer.shape)], mode),)

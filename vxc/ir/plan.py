@@ -1,0 +1,46 @@
+"""A plan: what a source kernel becomes, an ordered list of host entries over one or more flat kernels.
+
+Entries are instructions of the opcode table whose stage is 'plan': scalar arithmetic on dimensions, `require` (a condition
+checked before anything runs), `workspace` (device memory for the time of the call) and `launch`. The signature is the
+caller's: a Value that occurs in a Buffer's shape or strides is a dimension and is bound from the arrays; any other Value
+is a scalar argument. Every component of a parameter's shape and strides is such a Value or a Const: a written dimension
+like `M // P`, and a scalar parameter used as a dimension, become a fresh dimension and a `require`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vxc.ir.kernel import Buffer, Inst, Kernel, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`entries` run in order; `kernels` are what its launches name, in order of first launch."""
+
+    name: str
+    params: tuple[Value | Buffer, ...]
+    entries: tuple[Inst, ...]
+    kernels: tuple[Kernel, ...]
+
+    def kernel(self, name: str) -> Kernel:
+        return next(k for k in self.kernels if k.name == name)
+
+    def with_kernels(self, kernels) -> Plan:
+        return replace(self, kernels=tuple(kernels))
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple(p for p in self.params if isinstance(p, Buffer))
+
+    @property
+    def dims(self) -> tuple[Value, ...]:
+        """Values of the signature that are bound from array shapes and strides."""
+        used = {v.name for b in self.buffers for v in (*b.shape, *(b.strides or ())) if isinstance(v, Value)}
+        return tuple(p for p in self.params if isinstance(p, Value) and p.name in used)
+
+    @property
+    def scalars(self) -> tuple[Value, ...]:
+        """Values of the signature that the caller passes."""
+        dims = {d.name for d in self.dims}
+        return tuple(p for p in self.params if isinstance(p, Value) and p.name not in dims)
