@@ -1,0 +1,162 @@
+"""What each GPU architecture has: limits, instructions, occupancy. One row per compute capability in `_CHIPS`, one per
+instruction family in `_FEATURES`; a `Target` is a row seen through an arch name such as `sm_90a`.
+
+Names as NVRTC takes them: `sm_90` runs on 9.0 and later minors of the same major, `sm_90a` on exactly 9.0 with its
+architecture-specific instructions, `sm_100f` on its family (CUDA C++ Programming Guide, "Compute Capabilities").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vxc.diag import Diagnostic, VxcError
+
+DEFAULT_ARCH = "sm_90a"
+
+WARP = 32
+MAX_THREADS_PER_BLOCK = 1024
+MAX_REGISTERS_PER_THREAD = 255
+REGISTERS_PER_SM = 65_536
+REGISTERS_PER_BLOCK = 65_536
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
+MAX_PARAMETER_BYTES = 32_764
+"""Kernel parameter space from CUDA 12.1 on sm_70 and newer."""
+STATIC_SHARED_BYTES = 48 * 1024
+"""Above this, shared memory is dynamic and has to be asked for before the launch."""
+
+_RESERVED_SHARED_BYTES = 1024
+_SHARED_GRANULARITY = 128
+_REGISTER_GRANULARITY = 256
+_PARTITIONS = 4
+
+# CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability". SMs are those of one common device.
+_CHIPS = [
+    # major minor  suffixes  blocks warps  shared KiB  SMs  device
+    (8,      0,    "",       32,    64,    164,        108, "A100"),
+    (8,      6,    "",       16,    48,    100,         84, "RTX A6000"),
+    (8,      7,    "",       16,    48,    164,         16, "Jetson AGX Orin"),
+    (8,      9,    "",       24,    48,    100,        142, "L40S"),
+    (9,      0,    "a",      32,    64,    228,        132, "H100 SXM, H200"),
+    (10,     0,    "af",     32,    64,    228,        148, "B200"),
+    (10,     3,    "af",     32,    64,    228,        148, "B300"),
+    (11,     0,    "af",     24,    48,    228,         20, "Jetson AGX Thor"),
+    (12,     0,    "af",     24,    48,    100,        170, "RTX 5090"),
+    (12,     1,    "af",     24,    48,    100,         48, "DGX Spark"),
+]  # fmt: skip
+
+# PTX ISA, "Target ISA Notes" of each instruction: first and last capability that has it; the arch suffixes one of which it needs.
+_ANY = (99, 9)
+_FEATURES = {
+    # name        first    last     suffix
+    "cp_async":   ((8, 0), _ANY,    ""),
+    "ldmatrix":   ((8, 0), _ANY,    ""),
+    "mma_sync":   ((8, 0), _ANY,    ""),      # m16n8k16
+    "f8_convert": ((8, 9), _ANY,    ""),      # cvt.rn.satfinite.e4m3x2.f32
+    "stmatrix":   ((9, 0), _ANY,    ""),
+    "mbarrier":   ((9, 0), _ANY,    ""),      # with transaction counts and try_wait
+    "tma":        ((9, 0), _ANY,    ""),      # cp.async.bulk.tensor
+    "clusters":   ((9, 0), _ANY,    ""),
+    "setmaxnreg": ((9, 0), _ANY,    "af"),
+    "wgmma":      ((9, 0), (9, 0),  "a"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """One arch name. Shared sizes are bytes; `sms` counts the multiprocessors of `device`, the card the defaults are tuned to."""
+
+    name: str
+    capability: tuple[int, int]
+    blocks_per_sm: int
+    warps_per_sm: int
+    shared_per_sm: int
+    sms: int
+    device: str
+    features: frozenset[str]
+
+    @property
+    def shared_per_block(self) -> int:
+        """Most shared bytes (static + dynamic) one block may have; 1 KiB of each block is the system's."""
+        return self.shared_per_sm - _RESERVED_SHARED_BYTES
+
+    @property
+    def threads_per_sm(self) -> int:
+        return self.warps_per_sm * WARP
+
+    def has(self, feature: str) -> bool:
+        """Whether code for this arch may use the instruction family, one of `_FEATURES`."""
+        if feature not in _FEATURES:
+            raise KeyError(feature)
+        return feature in self.features
+
+    def runs_on(self, capability: tuple[int, int]) -> bool:
+        """Whether a cubin for this arch loads on a device of that capability ("Binary Compatibility" and "Family-specific")."""
+        if self.name.endswith("a"):
+            return self.capability == capability
+        return self.capability[0] == capability[0] and self.capability[1] <= capability[1]
+
+
+def target(name: str = DEFAULT_ARCH) -> Target:
+    """The target named `sm_XY`, `sm_XYa` or `sm_XYf`. Raises `VxcError` E0701 for a name that is none, or older than sm_80."""
+    if name in TARGETS:
+        return TARGETS[name]
+    number = name.removeprefix("sm_").rstrip("af")
+    old = number.isdigit() and int(number) < 80
+    raise VxcError(
+        Diagnostic(
+            "E0701",
+            f"vxc does not compile for `{name}`" + (", which is older than sm_80" if old else ""),
+            notes=(f"known targets: {' '.join(TARGETS)}",),
+            help="kernels use instructions that came with sm_80; give --arch sm_80 or newer" if old else "give one of these with --arch",
+        )
+    )
+
+
+def for_capability(capability: tuple[int, int]) -> Target:
+    """The target with the most instructions that runs on a device: `sm_90a` for (9, 0). Raises `VxcError` E0701 where there is none."""
+    fitting = [t for t in TARGETS.values() if t.runs_on(capability)]
+    if not fitting:
+        return target("sm_{}{}".format(*capability))
+    return max(fitting, key=lambda t: (t.capability, t.name.endswith("a")))
+
+
+def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -> tuple[int, str]:
+    """Blocks resident on one SM, and what limits them: 'threads', 'registers', 'shared' or 'blocks'. 0 blocks: cannot be launched.
+
+    `threads` a block, `registers` a thread, `shared_bytes` static + dynamic a block. The rules of the CUDA occupancy
+    calculator (cuda_occupancy.h): a warp's registers are a multiple of 256 and lie in one of four partitions; shared
+    bytes are a multiple of 128 after adding the 1 KiB reserved.
+    """
+    warps = -(-threads // WARP)
+    warp_registers = max(_round_up(registers * WARP, _REGISTER_GRANULARITY), _REGISTER_GRANULARITY)
+    block_registers = warp_registers * _round_up(warps, _PARTITIONS)
+    resident_warps = REGISTERS_PER_SM // _PARTITIONS // warp_registers * _PARTITIONS
+    shared = _round_up(shared_bytes + _RESERVED_SHARED_BYTES, _SHARED_GRANULARITY)
+    limits = {
+        "threads": target.warps_per_sm // warps if threads <= MAX_THREADS_PER_BLOCK else 0,
+        "registers": resident_warps // warps if block_registers <= REGISTERS_PER_BLOCK and registers <= MAX_REGISTERS_PER_THREAD else 0,
+        "shared": target.shared_per_sm // shared,
+        "blocks": target.blocks_per_sm,
+    }
+    limiter = min(limits, key=limits.__getitem__)
+    return limits[limiter], limiter
+
+
+def _round_up(value: int, granularity: int) -> int:
+    return -(-value // granularity) * granularity
+
+
+def _row_targets(major: int, minor: int, suffixes: str, blocks: int, warps: int, kib: int, sms: int, device: str) -> list[Target]:
+    def has(suffix: str, first: tuple[int, int], last: tuple[int, int], needed: str) -> bool:
+        return first <= (major, minor) <= last and (not needed or (suffix != "" and suffix in needed))
+
+    return [
+        Target(
+            f"sm_{major}{minor}{suffix}", (major, minor), blocks, warps, kib * 1024, sms, device,
+            frozenset(name for name, rule in _FEATURES.items() if has(suffix, *rule)),
+        )
+        for suffix in ["", *suffixes]
+    ]  # fmt: skip
+
+
+TARGETS: dict[str, Target] = {t.name: t for row in _CHIPS for t in _row_targets(*row)}
