@@ -47,6 +47,25 @@ _ERRORS = {
     "E0313": "parallel iterations cannot be proven independent",
     # E04xx: not yet
     "E0401": "a tile construct that is not lowered yet",
+    # E06xx: the environment lacks what was asked (exit status 4)
+    "E0601": "NVRTC cannot be loaded",
+    "E0602": "an architecture that this NVRTC does not know",
+    "E0603": "no CUDA driver, device or bindings",
+    "E0604": "a CUDA call that failed",
+    # E07xx: targets, arguments and launches
+    "E0701": "an unknown target",
+    "E0702": "CUDA text that NVRTC rejects",
+    "E0703": "an array where the kernel cannot reach it",
+    "E0704": "an array of the wrong dtype",
+    "E0705": "an array of the wrong shape",
+    "E0706": "an array of the wrong strides",
+    "E0707": "a scalar argument that does not fit its type",
+    "E0708": "a missing or unknown argument",
+    "E0709": "a malformed argument",
+    "E0710": "an array file that cannot be read",
+    "E0711": "a file that cannot be written",
+    "E0712": "a launch beyond the limits of the device",
+    "E0713": "an output that overlaps another array",
 }  # fmt: skip
 
 _WARNINGS: dict[str, str] = {}
