@@ -1,0 +1,121 @@
+"""Reduction order: part of every reduction's meaning, chosen here once by measured defaults and then carried as data.
+
+`Order` is defined on element index alone, never on load width, alignment or thread count, so any realisation that
+follows it gives the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+from vxc.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Order:
+    """How n elements are combined.
+
+    Part p holds elements [p*S, min(p*S + S, n)), S = ceildiv(ceildiv(n, parts), v*lanes) * v*lanes. Within a part, in
+    increasing e, element e goes to lane (e // v) % lanes and there to partial ((e // (v*lanes)) * v + e % v) % chunk,
+    chunk 0 meaning S / lanes. k partials, and k parts, fold by h = (k+1)//2: a[i] += a[i+h] where i+h < k; lanes fold by
+    xor distance min(lanes, 32)/2 .. 1, warps of 32 lanes by increasing index.
+    """
+
+    v: int
+    chunk: int
+    lanes: int
+    parts: int = 1
+
+    def __str__(self) -> str:
+        return f"({self.v}, {self.chunk}, {self.lanes}, {self.parts})"
+
+    def span(self, n: int) -> int:
+        """S, the elements of a part for a reduction over n."""
+        tile = self.v * self.lanes
+        return -(-(-(-n // self.parts)) // tile) * tile
+
+    @property
+    def warp(self) -> int:
+        """Lanes that fold together by xor distance."""
+        return min(self.lanes, 32)
+
+
+def parse_order(text: str) -> Order:
+    """The inverse of `str(order)`: "(v, chunk, lanes, parts)". ValueError where it is not one."""
+    fields = [int(part) for part in text.strip().strip("()").split(",")]
+    if len(fields) != 4:
+        raise ValueError(f"an order has four fields (v, chunk, lanes, parts), not {text!r}")
+    return Order(*fields)
+
+
+def check_order(order: Order) -> str | None:
+    """What is wrong with an order, in the user's terms, or None."""
+    if any(not isinstance(field, int) for field in astuple(order)):
+        return "an order is made of integers"
+    if order.v < 1:
+        return f"the vector width must be at least 1, not {order.v}"
+    if order.chunk < 0:
+        return f"the chunk must be 0 (single-shot) or more, not {order.chunk}"
+    if order.lanes not in (1, 2, 4, 8, 16) and not (order.lanes % 32 == 0 and 32 <= order.lanes <= 1024):
+        return f"lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not {order.lanes}"
+    if order.parts < 1:
+        return f"there must be at least one part, not {order.parts}"
+    return None
+
+
+# Fragments: as the accumulators of an MMA lie, two neighbours to a thread and four threads to a row.
+FRAGMENT_ORDER = Order(v=2, chunk=2, lanes=4)
+
+# Lanes by the number of 16-byte vectors in a row, first line that fits. Whole 128-byte lines per warp load decide (8 lanes
+# or more); up to 512 vectors a warp per row needs no barrier; beyond, about 8 loads a lane keep enough bytes in flight.
+_LANES = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (512, 32), (1024, 128), (2048, 256)]
+_LANES_BEYOND = 512
+_LANES_UNKNOWN = 32
+_LANES_ALONE = 512  # one result: the reduction is all the parallelism there is
+
+_PART = 1 << 15  # elements a part is worth; rows below four parts stay whole
+_PARTS_MAX = 64  # 8 to 64 parts a row were within 3 % of each other
+_PARTS_ALONE = 256  # about two blocks a multiprocessor
+_CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
+
+
+def reduce_order(
+    length: int | None,
+    dtype: DType | None,
+    contiguous: bool,
+    *,
+    chunk: int | None = None,
+    lanes: int | None = None,
+    parts: int | None = None,
+    alone: bool = False,
+) -> Order:
+    """The order of a reduction over `length` elements (None if known only at run time).
+
+    `dtype` is the narrowest array type read along the axis (None if no array is), `contiguous` whether those elements are
+    neighbours, `alone` whether the reduction lies inside no parallel loop, so that there is one result. `chunk`, `lanes`,
+    `parts` are the author's (`@chunk`, `@lanes`, `--reduce-chunk`) and override the defaults.
+    """
+    v = 128 // dtype.bits if contiguous and dtype is not None else 1
+    strided = dtype is not None and not contiguous
+    return Order(
+        v=v,
+        chunk=(v if v > 1 else _CHUNK_UNVECTORISED) if chunk is None else chunk,
+        lanes=_default_lanes(length, v, strided, alone) if lanes is None else lanes,
+        parts=_default_parts(length, alone) if parts is None else parts,
+    )
+
+
+def _default_lanes(length: int | None, v: int, strided: bool, alone: bool) -> int:
+    if strided and not alone:
+        return 1  # neighbouring threads then take neighbouring results, which is what coalesces
+    if length is None:
+        return _LANES_ALONE if alone else _LANES_UNKNOWN
+    vectors = -(-length // v)
+    return next((lanes for limit, lanes in _LANES if vectors <= limit), _LANES_BEYOND)
+
+
+def _default_parts(length: int | None, alone: bool) -> int:
+    if length is None:
+        return _PARTS_ALONE if alone else 1
+    most = _PARTS_ALONE if alone else _PARTS_MAX
+    return min(length // _PART, most) if length >= 4 * _PART else 1
