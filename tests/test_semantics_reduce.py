@@ -113,7 +113,8 @@ def test_scan_follows_its_definition(fields):
 
 
 def test_scans_of_extremes_and_narrow_ints():
-    assert scan("max", [-0.0, 0.0, -0.0, np.nan, 9.0], F64, Order(2, 1, 4)).tobytes() == np.array([-0.0, 0.0, 0.0, np.nan, np.nan]).tobytes()
+    got = scan("max", [-0.0, 0.0, -0.0, np.nan, 9.0], F64, Order(2, 1, 4))
+    assert got[:3].tobytes() == np.array([-0.0, 0.0, 0.0]).tobytes() and np.isnan(got[3:]).all()
     sums = scan("sum", [100, 100, 100], I8, Order(8, 1, 4))
     assert sums.dtype == np.int32 and sums.tolist() == [100, 200, 300]
     assert scan("prod", [16] * 9, U32, Order(1, 1, 1)).tolist()[-2:] == [0, 0]

@@ -126,6 +126,8 @@ def scan(name: str, x, dtype: DType, order: Order) -> np.ndarray:
     """
     x = np.asarray(x, dtype.numpy)
     wide = accumulator(name, dtype)
+    if x.size == 0:
+        return np.zeros(x.shape, wide.numpy)
     with np.errstate(all="ignore"):
         if not (dtype.is_float and SCANS[name].ordered):
             if not dtype.is_float:
@@ -189,7 +191,7 @@ def _columns(x, order: Order, pad: float) -> np.ndarray:
     n, span = x.shape[-1], order.span(x.shape[-1])
     rows = x.reshape(-1, n)
     per_lane = span // order.lanes
-    chunk = min(order.chunk, per_lane) or per_lane
+    chunk = order.chunk or per_lane
     x = _padded(rows, order.parts * span, pad)
     x = x.reshape(len(rows), order.parts, per_lane // order.v, order.lanes, order.v)
     x = x.transpose(0, 1, 3, 2, 4).reshape(len(rows), order.parts, order.lanes, per_lane)
