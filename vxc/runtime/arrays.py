@@ -1,0 +1,220 @@
+"""Arrays from outside: describing what a caller passes, reading argument texts and `.npy`/`.npz` files, writing outputs.
+
+`describe` sees any device array (`__cuda_array_interface__`, torch tensors of every dtype) or NumPy array as one
+`ArrayView`. `read_argument` turns the text of `-a x=...` into a NumPy array or a number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DType, from_numpy
+from vxc.runtime.generate import GENERATORS, generate_text
+
+CPU = "cpu"
+_NUMBERS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """An array in memory that someone else owns.
+
+    `strides` are in elements. `dtype` is None for elements that are raw bytes (as bf16 is to NumPy itself). `device` is
+    'cpu' or 'cuda'. `stream` is the stream on which the producer may still be writing, None for none.
+    """
+
+    ptr: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType | None
+    itemsize: int
+    readonly: bool
+    device: str
+    stream: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First address and the one behind the last element."""
+        low = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s < 0)
+        high = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s > 0) + 1
+        return (self.ptr + low * self.itemsize, self.ptr + high * self.itemsize) if self.size else (self.ptr, self.ptr)
+
+
+def describe(array: Any, name: str) -> ArrayView:
+    """How the array passed as parameter `name` lies in memory. Raises `VxcError` E0703 for what is no array, E0706 for odd strides."""
+    if isinstance(array, np.ndarray):
+        return _view(name, array.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
+    if type(array).__module__.partition(".")[0] == "torch":
+        return _torch_view(array)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is None:
+        raise VxcError(
+            Diagnostic(
+                "E0703",
+                f"argument `{name}` is no array: a {_type_name(array)}",
+                help="pass a NumPy array or anything with `__cuda_array_interface__` (torch, CuPy, PyCUDA GPUArray, Numba, JAX)",
+            )
+        )
+    ptr, readonly = interface["data"]
+    dtype = np.dtype(interface["typestr"])
+    return _view(name, ptr or 0, interface["shape"], interface.get("strides"), dtype, readonly, "cuda", interface.get("stream"))
+
+
+def describe_device(array: Any, name: str) -> ArrayView:
+    """`describe` for a kernel on the GPU: E0703 also for an array in CPU memory."""
+    view = describe(array, name)
+    if view.device == CPU:
+        raise VxcError(
+            Diagnostic(
+                "E0703",
+                f"argument `{name}` is a CPU array ({_type_name(array)})",
+                help="pass a CUDA array, or use run_numpy(), which copies to the device and back",
+            )
+        )
+    return view
+
+
+def _view(name: str, ptr: int, shape, byte_strides, dtype: np.dtype, readonly: bool, device: str, stream: int | None = None) -> ArrayView:
+    shape, item = tuple(int(n) for n in shape), dtype.itemsize
+    if not dtype.isnative:
+        message = f"argument `{name}` is in the other byte order ({dtype.str})"
+        raise VxcError(Diagnostic("E0704", message, help="pass x.astype(x.dtype.newbyteorder('='))"))
+    if byte_strides is None:
+        strides = contiguous_strides(shape)
+    elif any(s % item for n, s in zip(shape, byte_strides) if n > 1):
+        message = f"argument `{name}` has strides of {tuple(byte_strides)} bytes, which are no multiple of its {item}-byte elements"
+        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+    else:
+        strides = tuple(s // item for s in byte_strides)
+    return ArrayView(ptr, shape, strides, from_numpy(dtype), item, readonly, device, stream)
+
+
+def _torch_view(tensor: Any) -> ArrayView:
+    """A torch tensor by its own methods: its `__cuda_array_interface__` lacks bf16 and f8, refuses gradients and costs more."""
+    dtype = from_numpy(str(tensor.dtype).removeprefix("torch."))
+    device = "cuda" if tensor.is_cuda else CPU
+    return ArrayView(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), dtype, tensor.element_size(), False, device)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+# ---- argument texts and files ------------------------------------------------------------------------------------------
+
+
+def read_argument(text: str, name: str, dtype: DType | None, *, seed: int) -> np.ndarray | int | float | bool:
+    """The value of `-a NAME=TEXT`: a number, `KIND:DTYPE[DIMS]` (see `generate`), `FILE.npy`, `FILE.npz` or `FILE.npz:KEY`.
+
+    `dtype` is the declared element type, needed only for files of raw elements (bf16, f8). Raises `VxcError` E0709, E0710.
+    """
+    if _NUMBER.fullmatch(text):
+        return _NUMBERS[text] if text in _NUMBERS else _integer(text) if _INTEGER.fullmatch(text) else float(text)
+    if text.partition(":")[0] in GENERATORS and ":" in text:
+        return generate_text(text, name=name, seed=seed)
+    return read_array(text, name, dtype)
+
+
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
+_NUMBER = re.compile(rf"true|false|[+-]?(inf|nan)|{_INTEGER.pattern}|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _integer(text: str) -> int:
+    return int(text, 10 if text.lstrip("+-").isdigit() else 0)
+
+
+def read_array(path: str, name: str, dtype: DType | None = None) -> np.ndarray:
+    """The array in a `.npy` file, or in a `.npz` file after `:KEY` (no key needed if it holds one), row-major and native.
+
+    Raw 1- and 2-byte elements, and the unsigned ints that stand for them, are taken as `dtype` where that is bf16 or f8.
+    Nothing is unpickled. Raises `VxcError` E0710.
+    """
+    file, key = (path, "") if os.path.exists(path) or ".npz:" not in path else path.rsplit(":", 1)
+    try:
+        with open(file, "rb") as opened:
+            loaded = _load(opened, key)
+    except OSError as error:
+        raise _unreadable(name, path, error.strerror or str(error), "check the path; arrays can also be made up: rand:f32[8,64]") from None
+    except (ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
+        cause = str(error.args[0] if isinstance(error, KeyError) else error).partition("\n")[0]
+        raise _unreadable(name, path, cause, "give a .npy or .npz file written by numpy.save or numpy.savez") from None
+    if loaded.dtype.hasobject or loaded.dtype.names or loaded.dtype.kind not in "fiubV":
+        raise _unreadable(name, path, f"elements of type {loaded.dtype} are no numbers", "save it with a numeric dtype")
+    if dtype is not None and not _is_numpys(dtype.numpy) and loaded.dtype.kind in "Vu" and loaded.dtype.itemsize == dtype.bytes:
+        loaded = loaded.view(dtype.numpy)
+    return np.ascontiguousarray(loaded, loaded.dtype.newbyteorder("=")).reshape(loaded.shape)
+
+
+def _load(file: BinaryIO, key: str) -> np.ndarray:
+    magic = file.read(6)
+    file.seek(0)
+    if magic != b"\x93NUMPY" and magic[:2] != b"PK":
+        raise ValueError("it is neither a .npy nor a .npz file")
+    loaded = np.load(file, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        if not key and len(loaded.files) != 1:
+            raise KeyError(f"it holds {len(loaded.files)} arrays; name one as FILE.npz:KEY, of {', '.join(loaded.files)}")
+        return loaded[key or loaded.files[0]]
+
+
+def _unreadable(name: str, path: str, cause: str, hint: str) -> VxcError:
+    return VxcError(Diagnostic("E0710", f"argument `{name}`: cannot read {path}: {cause}", help=hint))
+
+
+def write_array(path: str, array: np.ndarray) -> None:
+    """Writes a `.npy` file, whole or not at all; bf16 and f8 as raw elements. Raises `VxcError` E0711."""
+    plain = array if _is_numpys(array.dtype) else array.view(f"V{array.dtype.itemsize}")
+    write_file(path, lambda file: np.save(file, plain, allow_pickle=False))
+
+
+def _is_numpys(dtype: np.dtype) -> bool:
+    """Whether the type is NumPy's own: of others, `np.save` writes headers that `np.load` rejects."""
+    return dtype.isbuiltin == 1
+
+
+def write_file(path: str, write: Callable[[BinaryIO], Any]) -> None:
+    """Has `write` fill a temporary file beside `path`, then renames it; pipes and devices are written directly. Raises `VxcError` E0711."""
+    target = os.path.realpath(path)
+    special = os.path.exists(target) and not os.path.isfile(target)
+    temporary = target if special else f"{target}.{os.getpid()}.tmp"
+    try:
+        try:
+            with open(temporary, "wb") as file:
+                write(file)
+            if not special:
+                os.replace(temporary, target)
+        except BaseException:
+            if not special and os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        hint = "check the folder and the space left on it"
+        raise VxcError(Diagnostic("E0711", f"cannot write {path}: {error.strerror or error}", help=hint)) from None
