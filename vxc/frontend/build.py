@@ -8,9 +8,9 @@ does not (a reserved word as a name, `f(x) = 1`) raises `Fault`.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from lark import Token, v_args
+from lark import Token, Transformer, v_args
 
 from vxc.frontend import syntax
 from vxc.source import Span
@@ -25,12 +25,19 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", '"': '"', "\\": "\\"}
 _DIGITS = 1000  # more than any float64 or integer type needs
 
 
+@dataclass(eq=False)
 class Fault(Exception):
-    """A mistake in the text: the fields of a diagnostic without its source."""
+    """A mistake in the text: what a diagnostic says, before a source is put to it.
 
-    def __init__(self, code: str, message: str, span: Span, **more: str) -> None:
-        super().__init__(message)
-        self.code, self.message, self.span, self.more = code, message, span, more
+    `secondary` holds (span, text) pairs; `resume` is the offset after which reading may go on.
+    """
+
+    code: str
+    message: str
+    span: Span
+    help: str = ""
+    secondary: tuple[tuple[Span, str], ...] = ()
+    resume: int = -1
 
 
 def at(token: Token) -> Span:
@@ -53,7 +60,7 @@ def _nodes(symbols: tuple) -> tuple:
 
 
 @v_args(inline=True)
-class Build:
+class Build(Transformer):
     """The callbacks. Without state."""
 
     # ---- items ----
@@ -220,6 +227,8 @@ class Build:
         return syntax.Slice(Span(first, max(last, second.end_pos if second else 0)), start, stop, step)
 
     def name(self, token):
+        if token.value == "else":
+            raise Fault("E0112", "this `else` has no `if`", at(token), "`else` follows the `}` of an `if`, with nothing between")
         return syntax.Name(at(token), _name(token))
 
     def number(self, token):
