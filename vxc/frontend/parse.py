@@ -1,0 +1,81 @@
+"""Parsing: a source becomes a `syntax.Module`, or diagnostics. `dump` prints a tree.
+
+After a mistake, reading goes on at the next item, so that every item of a file can report one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from lark import Lark, TextSlice
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from vxc import grammars
+from vxc.diag import Diagnostics, Label
+from vxc.frontend.build import Build, Fault
+from vxc.frontend.node import Node, children, fields
+from vxc.frontend.syntax import Module
+from vxc.frontend.syntax_errors import explain_character, explain_token
+from vxc.source import Source, Span
+
+_MOST_ERRORS = 20
+_ITEM = re.compile(r"^(?:@|kernel\b|program\b|fn\b|extern\b|example\b|import\b)", re.MULTILINE)
+
+
+@cache
+def parser() -> Lark:
+    """The parser of grammar/vx.lark, made once."""
+    return grammars.parser("vx", Build())
+
+
+def parse(source: Source) -> Module:
+    """The syntax tree of a source. Raises VxcError with up to 20 syntax errors (E01xx)."""
+    text, start = source.text, 0
+    found = Diagnostics()
+    items: list[Node] = []
+    while start < len(text) and len(found.found) < _MOST_ERRORS:
+        try:
+            items += parser().parse(TextSlice(text, start, len(text)))
+            break
+        except Fault as error:
+            fault = error
+        except UnexpectedToken as error:
+            fault = explain_token(error, text, parser().terminals)
+        except UnexpectedCharacters as error:
+            fault = explain_character(error, text)
+        labels = tuple(Label(source, span, note) for span, note in fault.secondary)
+        found.add(fault.code, fault.message, source, fault.span, secondary=labels, help=fault.help)
+        start = fault.resume if fault.resume >= 0 else _next_item(text, fault.span.end)
+    found.raise_if_errors()
+    return Module(Span(0, len(text)), source, tuple(items))
+
+
+def _next_item(text: str, after: int) -> int:
+    match = _ITEM.search(text, after)
+    return match.start() if match else len(text)
+
+
+def dump(root: Node) -> str:
+    """A tree as text, a node a line: class, plain fields, line:column for a module's nodes; children indented below."""
+    place = root.source.position if isinstance(root, Module) else None
+    lines: list[str] = []
+    todo: list[tuple[int, Node]] = [(0, root)]
+    while todo:
+        depth, node = todo.pop()
+        lines.append("  " * depth + " ".join([type(node).__name__, *_plain(node)]))
+        if place:
+            line, column = place(node.span.start)
+            lines[-1] += f" @{line}:{column}"
+        todo += ((depth + 1, child) for child in reversed(tuple(children(node))))
+    return "\n".join(lines) + "\n"
+
+
+def _plain(node: Node) -> list[str]:
+    """The fields that hold neither nodes nor places."""
+    values = ((name, getattr(node, name)) for name in fields(node))
+    return [f"{name}={value!r}" for name, value in values if isinstance(value, (str, int, float))]
+
+
+if __name__ == "__main__":
+    print(grammars.write_table("vx", Build()))
