@@ -66,6 +66,13 @@ _ERRORS = {
     "E0711": "a file that cannot be written",
     "E0712": "a launch beyond the limits of the device",
     "E0713": "an output that overlaps another array",
+    "E0714": "a dimension that nothing sizes",
+    # E072x: faults that the interpreters and --debug builds find while a kernel runs
+    "E0720": "an index out of range",
+    "E0721": "a read of an element that nothing has written",
+    "E0722": "iterations called `@independent` that are not",
+    "E0723": "an assertion that fails",
+    "E0724": "an integer division by zero",
 }  # fmt: skip
 
 _WARNINGS: dict[str, str] = {}

@@ -1,0 +1,223 @@
+"""Binding a call: arrays and scalars against a signature, giving every symbolic dimension a size.
+
+A name in a parameter's shape or strides is a dimension: its first occurrence binds it, every other is compared. Nothing
+here needs NumPy: an array is what `Described` says of it. Both interpreters and the runtime bind through `bind`, so a
+wrong call is refused with the same words everywhere.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import inf, isfinite
+from typing import NamedTuple
+
+from vxc.diag import Diagnostics
+from vxc.dtypes import F64, DType
+from vxc.ir.kernel import Buffer, Const, Value
+from vxc.semantics import FLOAT_MAX, cast
+from vxc.source import Source, Span
+
+Size = int | str | None  # a constant, the name of a dimension, or None: computed from others and checked by the caller
+
+
+class Described(NamedTuple):
+    """What binding looks at: shape, the NumPy name of the dtype, strides in elements (None: contiguous)."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ArrayParam:
+    name: str
+    dtype: DType
+    shape: tuple[Size, ...]
+    mode: str
+    strides: tuple[Size, ...] | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    name: str
+    dtype: DType
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Binding:
+    """`dims` by name, `scalars` as Python numbers of their declared type, `shapes` of all array parameters (given or not)."""
+
+    dims: dict[str, int]
+    scalars: dict[str, int | float | bool]
+    shapes: dict[str, tuple[int | None, ...]]
+
+
+def describe(array) -> Described:
+    """An array with NumPy's `shape`, `dtype` and `strides` (bytes)."""
+    size = array.dtype.itemsize
+    return Described(tuple(array.shape), array.dtype.name, tuple(s // size for s in array.strides))
+
+
+def signature(params: Iterable[Value | Buffer]) -> tuple[ArrayParam | ScalarParam, ...]:
+    """The signature of a plan or flat kernel; its dimensions are no parameters of the call."""
+    params = tuple(params)
+
+    def sizes(parts):
+        return None if parts is None else tuple(p.value if isinstance(p, Const) else p.name for p in parts)
+
+    arrays = {p.name: ArrayParam(p.name, p.dtype, sizes(p.shape), p.mode, sizes(p.strides)) for p in params if isinstance(p, Buffer)}
+    dims = {s for a in arrays.values() for s in (*a.shape, *(a.strides or ()))}
+    return tuple(arrays[p.name] if isinstance(p, Buffer) else ScalarParam(p.name, p.dtype) for p in params if p.name not in dims)
+
+
+def bind(
+    params: Iterable[ArrayParam | ScalarParam],
+    arrays: Mapping[str, Described],
+    scalars: Mapping[str, object],
+    dims: Mapping[str, int] | None = None,
+    *,
+    source: Source | None = None,
+) -> Binding:
+    """Check a call and size every dimension; `dims` gives sizes beforehand. An `out` array may be missing.
+
+    Raises VxcError with everything found: E0704 dtype, E0705 shape, E0706 strides, E0707 scalar, E0708 missing or
+    unknown argument, E0714 a dimension that nothing sizes.
+    """
+    params = tuple(params)
+    call = _Call(source, {name: (size, "the given size") for name, size in (dims or {}).items()})
+    call.names(params, {**arrays, **scalars})
+    values: dict[str, int | float | bool] = {}
+    given = [p for p in params if isinstance(p, ArrayParam) and p.name in arrays]
+    for param in params:
+        if isinstance(param, ScalarParam) and param.name in scalars:
+            values[param.name] = call.scalar(param, scalars[param.name])
+    for param in given:
+        call.array(param, arrays[param.name])
+    for param in given:
+        call.strides(param, arrays[param.name])
+    shapes = {p.name: call.shape(p, arrays.get(p.name)) for p in params if isinstance(p, ArrayParam)}
+    call.found.raise_if_errors()
+    return Binding({name: size for name, (size, _) in call.sizes.items()}, values, shapes)
+
+
+@dataclass
+class _Call:
+    """One call being checked: `sizes` maps each bound dimension to its size and to what bound it."""
+
+    source: Source | None
+    sizes: dict[str, tuple[int, str]]
+    found: Diagnostics = field(default_factory=Diagnostics)
+
+    def error(self, code: str, param: ArrayParam | ScalarParam | None, message: str, help: str = "") -> None:
+        span = param.span if param else None
+        self.found.add(code, message, self.source if span else None, span, help=help)
+
+    def names(self, params, arguments: Mapping[str, object]) -> None:
+        known = {p.name: p for p in params}
+        for name in arguments:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean `{near[0]}`?" if near else f"the parameters are {_listing(known)}"
+                self.error("E0708", None, f"there is no parameter `{name}`", hint)
+        for name, param in known.items():
+            if name not in arguments and getattr(param, "mode", "in") != "out":
+                what = "array" if isinstance(param, ArrayParam) else "scalar"
+                self.error("E0708", param, f"{what} argument `{name}` is missing", f"pass {name}={_wanted(param)}")
+
+    def scalar(self, param: ScalarParam, value: object) -> int | float | bool:
+        fitted, problem = fit_scalar(value, param.dtype)
+        if problem:
+            self.error("E0707", param, f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}")
+        return fitted
+
+    def array(self, param: ArrayParam, array: Described) -> None:
+        if array.dtype != param.dtype.numpy_name:
+            hint = f"convert it, as with x.astype({param.dtype.numpy_name!r})"
+            self.error("E0704", param, f"array argument `{param.name}` holds {array.dtype}, but {param.dtype} is declared", hint)
+        if len(array.shape) != len(param.shape):
+            text = f"array argument `{param.name}` has {_plural(len(array.shape), 'dimension')}, but {len(param.shape)} declared"
+            self.error("E0705", param, text, f"pass shape {_wanted(param)}, not {list(array.shape)}")
+            return
+        for axis, (want, got) in enumerate(zip(param.shape, array.shape)):
+            self.size(param, f"dimension {axis} of `{param.name}`", want, got, "E0705")
+
+    def size(self, param: ArrayParam, place: str, want: Size, got: int, code: str) -> None:
+        """One component of a shape or stride: a constant is compared, a name is bound or compared."""
+        if isinstance(want, int) and got != want:
+            self.error(code, param, f"{place} is {got}, but {want} is declared")
+        if not isinstance(want, str):
+            return
+        size, by = self.sizes.setdefault(want, (got, place))
+        if size != got:
+            self.error(code, param, f"{place} is {got}, but {by} makes {want} = {size}")
+
+    def strides(self, param: ArrayParam, array: Described) -> None:
+        """Declared strides against the array's; the stride of a dimension of one element or none means nothing."""
+        if param.strides is None or len(array.shape) != len(param.shape):
+            return
+        for axis, want in enumerate(param.strides):
+            if array.strides is None or min(array.shape, default=1) == 0 or array.shape[axis] == 1:
+                got = _product(array.shape[axis + 1 :])
+                if isinstance(want, str):
+                    self.sizes.setdefault(want, (got, f"`{param.name}`"))
+                if array.strides is not None:
+                    continue
+            else:
+                got = array.strides[axis]
+            self.size(param, f"stride {axis} of `{param.name}` (in elements)", want, got, "E0706")
+
+    def shape(self, param: ArrayParam, array: Described | None) -> tuple[int | None, ...]:
+        if array is not None:
+            return array.shape
+        unknown = [s for s in param.shape if isinstance(s, str) and s not in self.sizes]
+        if unknown and not self.found.found:
+            text = f"nothing gives the size of {', '.join(unknown)}, so `{param.name}` cannot be allocated"
+            self.error("E0714", param, text, f"pass `{param.name}`, or give the size, as with -D {unknown[0]}=1024")
+        sizes = tuple(self.sizes.get(s, (None,))[0] if isinstance(s, str) else s for s in param.shape)
+        for axis, size in enumerate(sizes):
+            if size is not None and size < 0:
+                self.error("E0705", param, f"dimension {axis} of `{param.name}` would be {size}", "a size is 0 or more")
+        return sizes
+
+
+def fit_scalar(value: object, dtype: DType) -> tuple[int | float | bool, str]:
+    """`value` as a Python number of `dtype`, and what is wrong with it ("" if nothing)."""
+    try:
+        if dtype.is_float:
+            number = float(value)  # type: ignore[arg-type]
+            fits = not isfinite(number) or isfinite(cast(number, F64, dtype))
+            return number, "" if fits else f"is beyond its greatest value {FLOAT_MAX[dtype]:g}"
+        number = operator.index(bool(value) if type(value).__name__ in ("bool", "bool_") else value)  # type: ignore[arg-type]
+    except OverflowError:
+        return inf, "is beyond its greatest value"
+    except (TypeError, ValueError):
+        return 0, "is not a number" if dtype.is_float else "is not an integer"
+    if not dtype.min <= number <= dtype.max:
+        return 0, f"is outside {dtype.min}..{dtype.max}"
+    return (bool(number) if dtype.kind == "b" else number), ""
+
+
+def _product(sizes: Iterable[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _wanted(param: ArrayParam | ScalarParam) -> str:
+    if isinstance(param, ScalarParam):
+        return f"a {param.dtype} number"
+    return f"{param.dtype}[{', '.join('?' if s is None else str(s) for s in param.shape)}]"
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
