@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Union
 
-from vxc.dtypes import I64, DType
+from vxc.dtypes import BOOL, F64, I64, DType
+from vxc.semantics import cast
 
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
 
@@ -20,6 +21,9 @@ class Value:
 
     name: str
     dtype: DType
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return f"%{self.name}"
@@ -43,6 +47,15 @@ class Const:
         return hash((repr(self.value), self.dtype.name))
 
 
+def constant(value: int | float | bool, dtype: DType = I64) -> Const:
+    """The literal of this dtype nearest to `value`; ValueError where an integer does not fit."""
+    if dtype.is_float:
+        return Const(float(cast(float(value), F64, dtype)), dtype)
+    if value != int(value) or not dtype.min <= value <= dtype.max:
+        raise ValueError(f"{value} is no {dtype}")
+    return Const(bool(value) if dtype is BOOL else int(value), dtype)
+
+
 Scalar = Union[Value, Const]
 
 
@@ -61,6 +74,9 @@ class Buffer:
     space: str = "param"
     mode: str = ""
     strides: tuple[Scalar, ...] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return f"@{self.name}"

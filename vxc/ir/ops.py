@@ -5,7 +5,7 @@ what memory it accesses, whether it opens a region, and its meaning in one line.
 the documentation are generic over this table; interpreter and emitter keep handler dicts that are checked total against it.
 
 Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
-`elem` a scalar of the buffer's dtype, `buffer` declared storage, `cell` a buffer of space cell, `kernel` a name.
+`elem` a scalar of the buffer's dtype, `buffer` declared storage, `cell` a buffer of space cell, `arg` a scalar or buffer.
 A trailing `?` marks an optional operand, `*` any number; `idx*` is one index for each dimension of the buffer before it.
 """
 
@@ -127,7 +127,7 @@ _ROWS = [
     # Plans -----------------------------------------------------------------------------------------------------------------
     OpDef("require", ("bool",), "none", (("what", AttrDef("str", True)),), (PLAN,), doc="Refuse the call where false; `what` is the message."),
     OpDef("workspace", (), "buffer", (), (PLAN,), doc="Device memory that lives for the call; contents unwritten at first."),
-    OpDef("launch", ("index", "value*"), "none", (("kernel", AttrDef("str", True)),), (PLAN,),
+    OpDef("launch", ("index", "arg*"), "none", (("kernel", AttrDef("str", True)),), (PLAN,),
           doc="Run the kernel over the given number of blocks; the other operands are its arguments in order."),
 ]  # fmt: skip
 

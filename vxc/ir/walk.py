@@ -1,0 +1,158 @@
+"""Finding one's way in an instruction list: operands by kind, matching ends, nesting, definitions and uses.
+
+`Regions` answers every question about nesting after one linear scan, and nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+from vxc.ir.ops import OPS
+
+LOOPS = ("loop", "while")  # what break and continue leave
+
+
+class RegionError(ValueError):
+    """An opener, `else` or `end` without its partner; `index` says which instruction."""
+
+    def __init__(self, index: int, message: str):
+        super().__init__(message)
+        self.index = index
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The nesting of an instruction list, by position in it.
+
+    `end[i]` is, for an opener and its `else`, the position of the matching `end`; for any other instruction i itself.
+    `other[i]` is the position of an `if`'s `else`, or -1. `parent[i]` is the opener that i stands in, or -1; an `else` and
+    an `end` stand where their opener stands.
+    """
+
+    insts: Sequence[Inst]
+    end: tuple[int, ...]
+    other: tuple[int, ...]
+    parent: tuple[int, ...]
+
+    @classmethod
+    def of(cls, insts: Sequence[Inst]) -> Regions:
+        """Raises RegionError where they do not match."""
+        end, other, parent = list(range(len(insts))), [-1] * len(insts), [-1] * len(insts)
+        open_: list[int] = []
+        for i, inst in enumerate(insts):
+            if inst.op in ("else", "end"):
+                if not open_:
+                    raise RegionError(i, f"`{inst.op}` without an open region")
+                opener = open_.pop()
+                parent[i] = parent[opener]
+                if inst.op == "else":
+                    if insts[opener].op != "if" or other[opener] >= 0:
+                        raise RegionError(i, "`else` outside the first arm of an `if`")
+                    other[opener] = i
+                    open_.append(opener)
+                else:
+                    end[opener] = i
+                    if other[opener] >= 0:
+                        end[other[opener]] = i
+                continue
+            parent[i] = open_[-1] if open_ else -1
+            if OPS[inst.op].opens:
+                open_.append(i)
+        if open_:
+            raise RegionError(open_[-1], f"`{insts[open_[-1]].op}` without its `end`")
+        return cls(insts, tuple(end), tuple(other), tuple(parent))
+
+    def body(self, i: int) -> range:
+        """Positions between the opener at i and its `else` or `end`."""
+        return range(i + 1, self.other[i] if self.other[i] >= 0 else self.end[i])
+
+    def else_body(self, i: int) -> range:
+        """Positions between the `else` of the `if` at i and its `end`; empty where there is none."""
+        return range(self.other[i] + 1, self.end[i]) if self.other[i] >= 0 else range(0)
+
+    def level(self, within: range) -> Iterator[int]:
+        """Positions in a body at its own level: an opener stands for its whole region, which is skipped."""
+        i = within.start
+        while i < within.stop:
+            yield i
+            i = self.end[i] + 1
+
+    def top(self) -> Iterator[int]:
+        """Positions at the outermost level."""
+        return self.level(range(len(self.insts)))
+
+    def parents(self, i: int) -> Iterator[int]:
+        """The openers around position i, innermost first."""
+        i = self.parent[i]
+        while i >= 0:
+            yield i
+            i = self.parent[i]
+
+    def loop_nest(self, i: int) -> tuple[int, ...]:
+        """The regions around position i that run their body for each of several indices, outermost first."""
+        return tuple(p for p in self.parents(i) if self.insts[p].op in ("loop", "reduce", "scan"))[::-1]
+
+    def innermost(self, i: int, ops: tuple[str, ...]) -> int:
+        """The innermost opener around i with one of these opcodes, or -1."""
+        return next((p for p in self.parents(i) if self.insts[p].op in ops), -1)
+
+
+def split_region(insts: Sequence[Inst], i: int) -> tuple[Sequence[Inst], Sequence[Inst], Sequence[Inst]]:
+    """(body, else body, what follows the `end`) of the opener at i, as slices. For one region; for many use `Regions`."""
+    depth, other = 0, None
+    for j in range(i, len(insts)):
+        op = insts[j].op
+        if OPS[op].opens:
+            depth += 1
+        elif op == "else" and depth == 1:
+            other = j
+        elif op == "end":
+            depth -= 1
+            if not depth:
+                body = insts[i + 1 : j if other is None else other]
+                return body, insts[j:j] if other is None else insts[other + 1 : j], insts[j + 1 :]
+    raise RegionError(i, f"`{insts[i].op}` without its `end`")
+
+
+def definitions(insts: Sequence[Inst]) -> dict[str, int]:
+    """Name of each result -> position of the instruction that defines it."""
+    return {inst.result.name: i for i, inst in enumerate(insts) if inst.result is not None}
+
+
+def uses(insts: Sequence[Inst]) -> dict[str, list[int]]:
+    """Name of each operand -> positions of the instructions that use it, in order (`end` uses its loop's index)."""
+    found: dict[str, list[int]] = {}
+    for i, inst in enumerate(insts):
+        for operand in inst.operands:
+            if not isinstance(operand, Const):
+                found.setdefault(operand.name, []).append(i)
+    return found
+
+
+def names(params: Sequence[Value | Buffer], insts: Sequence[Inst] = ()) -> set[str]:
+    """Every name that parameters and instructions define."""
+    return {p.name for p in params} | {inst.result.name for inst in insts if inst.result is not None}
+
+
+def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
+    """The kind (of the opcode's row) of each operand, `?`, `*` and `idx*` resolved; None where the number does not fit.
+
+    An index of a buffer has kind 'index'. The operands are looked at only for the rank of a buffer.
+    """
+    kinds: list[str] = []
+    row = OPS[op].operands
+    for at, kind in enumerate(row):
+        fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
+        if kind == "idx*":
+            buffer: Operand = operands[0] if operands else None
+            count = len(buffer.shape) if isinstance(buffer, Buffer) else len(operands) - len(kinds) - fixed_after
+            kinds += ["index"] * count
+        elif kind[-1] == "*":
+            kinds += [kind[:-1]] * (len(operands) - len(kinds) - fixed_after)
+        elif kind[-1] == "?":
+            kinds += [kind[:-1]] * (len(operands) > len(kinds) + fixed_after)
+        else:
+            kinds.append(kind)
+    return tuple(kinds) if len(kinds) == len(operands) else None
