@@ -44,13 +44,21 @@ def at(token: Token) -> Span:
     return Span(token.start_pos, token.end_pos)
 
 
+def stray_else(token: Token) -> Fault:
+    return Fault("E0112", "this `else` has no `if`", at(token), "`else` follows the `}` of an `if`, with nothing between")
+
+
+def reserved(token: Token) -> Fault:
+    return Fault("E0111", f"`{token}` is a reserved word and cannot be a name", at(token), f"choose another name, such as `{token}_`")
+
+
 def _across(first: Token, last: Token) -> Span:
     return Span(first.start_pos, last.end_pos)
 
 
 def _name(token: Token) -> str:
     if token.value in RESERVED:
-        raise Fault("E0111", f"`{token}` is a reserved word and cannot be a name", at(token), help=f"choose another name, such as `{token}_`")
+        raise reserved(token)
     return token.value
 
 
@@ -121,7 +129,8 @@ class Build(Transformer):
         for node in plain:
             if isinstance(node, syntax.NamedArg):
                 late = next(n for n in nodes[nodes.index(node) :] if not isinstance(n, syntax.NamedArg))
-                raise Fault("E0116", f"a positional argument follows `{node.name} = `", late.span, help="put positional arguments first, or name this one")
+                hint = "put positional arguments first, or name this one"
+                raise Fault("E0116", f"a positional argument follows `{node.name} = `", late.span, hint)
         return plain, named
 
     def named_arg(self, name, _, value):
@@ -151,12 +160,13 @@ class Build(Transformer):
 
     def assign(self, target, op, value, end):
         if not isinstance(target, (syntax.Name, syntax.Subscript)):
-            raise Fault("E0114", "only a name or an element can be assigned to", target.span, help="write `name = ...` or `name[...] = ...`")
+            hint = "write `name = ...` or `name[...] = ...`"
+            raise Fault("E0114", "only a name or an element can be assigned to", target.span, hint)
         return syntax.Assign(Span(target.span.start, end.end_pos), target, op.value, value)
 
     def call_stmt(self, call, end):
         if not isinstance(call, syntax.Call):
-            raise Fault("E0113", "this statement has no effect", call.span, help="assign the value, or remove the statement")
+            raise Fault("E0113", "this statement has no effect", call.span, "assign the value, or remove the statement")
         return syntax.CallStmt(Span(call.span.start, end.end_pos), call)
 
     def loop(self, word, *symbols):
@@ -209,7 +219,7 @@ class Build(Transformer):
 
     def call(self, func, _, args, end):
         if not isinstance(func, syntax.Name):
-            raise Fault("E0115", "only a function can be called, by its name", func.span, help="write `name(...)`")
+            raise Fault("E0115", "only a function can be called, by its name", func.span, "write `name(...)`")
         return syntax.Call(Span(func.span.start, end.end_pos), func, *(args or ((), ())))
 
     def subscript(self, base, _, *symbols):
@@ -228,7 +238,7 @@ class Build(Transformer):
 
     def name(self, token):
         if token.value == "else":
-            raise Fault("E0112", "this `else` has no `if`", at(token), "`else` follows the `}` of an `if`, with nothing between")
+            raise stray_else(token)
         return syntax.Name(at(token), _name(token))
 
     def number(self, token):
@@ -241,7 +251,7 @@ class Build(Transformer):
             return syntax.Number(at(token), text, int(text))
         value = float(text)
         if value == float("inf"):
-            raise Fault("E0105", f"{text} is larger than every float64", at(token), help="write `inf` for infinity")
+            raise Fault("E0105", f"{text} is larger than every float64", at(token), "write `inf` for infinity")
         return syntax.Number(at(token), text, value)
 
     def string(self, token):
@@ -259,6 +269,7 @@ def _unescape(token: Token) -> str:
             return _ESCAPES[match[1]]
         start = token.start_pos + 1 + match.start()
         known = " ".join(rf"\{escape}" for escape in _ESCAPES)
-        raise Fault("E0106", f"`{match[0]}` is not an escape", Span(start, start + 2), help=rf"the escapes are {known}; a backslash is `\\`")
+        hint = rf"the escapes are {known}; a backslash is `\\`"
+        raise Fault("E0106", f"`{match[0]}` is not an escape", Span(start, start + 2), hint)
 
     return re.sub(r"\\(.)", resolve, token.value[1:-1], flags=re.S)

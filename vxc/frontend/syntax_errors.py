@@ -14,7 +14,7 @@ from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.lexer import PatternStr, TerminalDef
 
-from vxc.frontend.build import RESERVED, Fault, at
+from vxc.frontend.build import RESERVED, Fault, at, reserved, stray_else
 from vxc.frontend.node import Attr, Node
 from vxc.frontend.syntax import String
 from vxc.source import Span
@@ -42,9 +42,9 @@ _TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"]
 
 # Words and characters of other languages, and what to write here.
 _FOREIGN = {
-    "and": "`&&`", "or": "`||`", "not": "`!`", "elif": "`else if`", "for": "`serial i in n { }`", "def": "`fn`", "global": "`kernel`",
+    "and": "`&&`", "or": "`||`", "not": "`!`", "elif": "`else if`", "for": "`serial i in n { }`", "def": "`fn`",
     "//": "`#` before a comment", "==": "`=`", "++": "`+= 1`", "--": "`-= 1`", "?": "`if c { a } else { b }`", "'": '`"` around a string',
-    "−": "`-`", "×": "`*`", "·": "`*`", "÷": "`/`", "≤": "`<=`", "≥": "`>=`", "≠": "`!=`", "“": '`"`', "”": '`"`', "∧": "`&&`", "∨": "`||`",
+    "−": "`-`", "×": "`*`", "·": "`*`", "÷": "`/`", "≤": "`<=`", "≥": "`>=`", "≠": "`!=`", "“": '`"`', "”": '`"`',
 }  # fmt: skip
 
 
@@ -56,6 +56,11 @@ class Stuck:
     token: Token
     stack: tuple
     expected: frozenset[str]
+
+    @property
+    def last(self) -> object:
+        """The last thing read, None at the start."""
+        return self.stack[-1] if self.stack else None
 
     @property
     def before(self) -> int:
@@ -121,7 +126,7 @@ def explain_character(error: UnexpectedCharacters, text: str) -> Fault:
 
 def _next_item(stuck: Stuck) -> Fault | None:
     """An item inside a block: the block before was not closed. Where statements stand, an item's first word is a name."""
-    last = stuck.stack[-1]
+    last = stuck.last
     as_name = isinstance(last, Token) and last.type == "NAME" and stuck.token.type in ("NAME", "FN", "STRING")
     word = last if as_name else stuck.token
     if not stuck.unclosed or stuck.unclosed.value != "{" or word.value not in _ITEM_WORDS:
@@ -143,12 +148,13 @@ def _end_of_file(stuck: Stuck) -> Fault | None:
 def _never_closed(stuck: Stuck, where: str, limit: Span, resume: int) -> Fault:
     bracket = stuck.unclosed
     start, closer = bracket.start_pos, _CLOSER[bracket.value]
-    labels = ((limit, f"`{closer}` expected {where}"),)
+    label, help = (limit, f"`{closer}` expected {where}"), f"add a `{closer}` {where}"
     if bracket.value == "{" and (pair := _mispaired(stuck.text, start, limit.start)):
         start, end = pair
-        labels = ((Span(end, end + 1), "this `}` closes it, but stands as if it closed an outer one"),)
+        label = (Span(end, end + 1), "this `}` closes it, but is indented as if it closed an outer one")
+        help = "add a `}` before that one"
     span = Span(start, start + 1)
-    return Fault("E0109", f"this `{bracket}` is never closed", span, f"add a `{closer}` {where}", labels, resume)
+    return Fault("E0109", f"this `{bracket}` is never closed", span, help, (label,), resume)
 
 
 def _mispaired(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -171,7 +177,7 @@ def _indent(text: str, offset: int) -> int:
 
 def _swallowing_string(stuck: Stuck) -> Fault | None:
     """A string without its closing quote ends at the next string's opening one."""
-    last = stuck.stack[-1] if stuck.stack else None
+    last = stuck.last
     start = last.start_pos if isinstance(last, Token) else last.span.start if isinstance(last, String) else stuck.before
     if stuck.text[start : start + 1] != '"' or "\n" not in stuck.text[start : stuck.before]:
         return None
@@ -203,6 +209,10 @@ def _value_without_else(stuck: Stuck) -> Fault | None:
     return None
 
 
+def _stray_else(stuck: Stuck) -> Fault | None:
+    return stray_else(stuck.token) if stuck.token.value == "else" else None
+
+
 def _extra_semicolon(stuck: Stuck) -> Fault | None:
     if stuck.token.value == ";" and stuck.text[: stuck.before].endswith("}"):
         return Fault("E0107", "a `;` does not follow a block", at(stuck.token), help="remove it")
@@ -230,8 +240,7 @@ def _missing_closer(stuck: Stuck) -> Fault | None:
 
 def _reserved(stuck: Stuck) -> Fault | None:
     if stuck.token.value in RESERVED and "a name" in stuck.expected and "(" not in stuck.expected:
-        return Fault("E0111", f"`{stuck.token}` is a reserved word and cannot be a name", at(stuck.token),
-                     help=f"choose another name, such as `{stuck.token}_`")  # fmt: skip
+        return reserved(stuck.token)
     return None
 
 
@@ -257,6 +266,7 @@ _RULES = (
     _no_opener,
     _condition_assigns,
     _value_without_else,
+    _stray_else,
     _extra_semicolon,
     _missing_semicolon,
     _missing_closer,
