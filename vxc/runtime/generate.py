@@ -5,6 +5,7 @@ An array depends on the seed and on the name of the parameter it is for, not on 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import DTYPES, F64, DType
+from vxc.dtypes import DTYPES, F64, I64, DType
+from vxc.semantics import cast
 
 Number = int | float
 Shape = tuple[int, ...]
@@ -36,12 +38,14 @@ def _randint(rng: np.random.Generator, dtype: DType, shape: Shape, low: Number, 
 def _full(_rng, dtype: DType, shape: Shape, value: Number) -> np.ndarray:
     if not (dtype.is_float or dtype.min <= value <= dtype.max):
         raise ValueError(f"{value} is no {dtype}")
-    return np.full(shape, value, np.float64 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
+    source = F64 if dtype.is_float else dtype
+    return cast(np.full(shape, value, source.numpy), source, dtype)
 
 
 def _range(_rng, dtype: DType, shape: Shape, start: Number, step: Number) -> np.ndarray:
-    count = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.float64 if dtype.is_float else np.int64)
-    return (start + step * count).astype(dtype.numpy).reshape(shape)
+    source = F64 if dtype.is_float else I64
+    count = np.arange(math.prod(shape), dtype=source.numpy)
+    return cast(start + step * count, source, dtype).reshape(shape)
 
 
 def _special(rng: np.random.Generator, dtype: DType, shape: Shape) -> np.ndarray:

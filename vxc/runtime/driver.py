@@ -1,0 +1,295 @@
+"""The small part of the CUDA driver that launching needs, behind one class.
+
+Modules, launches, streams and events go through `cuda.bindings.driver`: PyCUDA cannot use a stream that it did not make,
+launch clusters, or pass packed parameters. Contexts and plain memory belong to PyCUDA where it is importable
+(`PyCudaDriver`), else to the bindings too (`Driver`). Both use the primary context, so torch and CuPy arrays are reachable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.parameters import Parameters
+
+INSTALL = "pip install 'cuda-bindings>=13' and the NVIDIA display driver; without a GPU, run with --on flat"
+
+
+class Driver:
+    """The CUDA driver through `cuda.bindings` alone. Handles are opaque, addresses are ints, `stream` is a raw stream handle.
+
+    Every call but `active` and those on devices wants the context of the device current: use `with driver.active(device):`.
+    A call that CUDA refuses raises `VxcError` E0604 with CUDA's name and meaning of the error.
+    """
+
+    name = "cuda-bindings"
+
+    def __init__(self, bindings: Any) -> None:
+        self._cu = bindings
+        self._pid = os.getpid()
+        self._contexts: dict[int, Any] = {}
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        status, *results = getattr(self._cu, name)(*arguments)
+        if int(status):
+            raise self._failed(name, status)
+        return results[0] if len(results) == 1 else None
+
+    def _failed(self, name: str, status: Any) -> VxcError:
+        meaning = self._cu.cuGetErrorString(status)[1]
+        text = meaning.decode() if isinstance(meaning, bytes) else "no meaning is given"
+        message = f"{name} failed: {status.name} ({text})"
+        return VxcError(Diagnostic("E0604", message, help=_ADVICE.get(status.name, _DEFAULT_ADVICE)))
+
+    # devices and contexts
+
+    def device_count(self) -> int:
+        return self._call("cuDeviceGetCount")
+
+    def device_name(self, device: int) -> str:
+        return self._call("cuDeviceGetName", 256, device).split(b"\0")[0].decode()
+
+    def capability(self, device: int) -> tuple[int, int]:
+        """Such as (9, 0)."""
+        attribute = self._cu.CUdevice_attribute
+        return (
+            self._call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+            self._call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+        )
+
+    def driver_version(self) -> tuple[int, int]:
+        """The newest CUDA that the display driver supports, such as (13, 0)."""
+        version = self._call("cuDriverGetVersion")
+        return version // 1000, version % 1000 // 10
+
+    def current_device(self) -> int:
+        """The device of this thread's current context; 0 where there is none."""
+        status, device = self._cu.cuCtxGetDevice()
+        return 0 if int(status) else int(device)
+
+    def device_of(self, address: int) -> int:
+        """The device whose memory holds an address."""
+        return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+
+    @contextlib.contextmanager
+    def active(self, device: int) -> Iterator[None]:
+        """Makes the primary context of a device current, and what was current before again afterwards."""
+        if os.getpid() != self._pid:
+            hint = "start the process with multiprocessing.get_context('spawn')"
+            raise VxcError(Diagnostic("E0603", "CUDA was initialised before this process was forked", help=hint))
+        if device not in self._contexts:
+            self._contexts[device] = self._retain(device)
+        self._push(self._contexts[device])
+        try:
+            yield
+        finally:
+            self._pop(self._contexts[device])
+
+    def _retain(self, device: int) -> Any:
+        return self._call("cuDevicePrimaryCtxRetain", device)
+
+    def _push(self, context: Any) -> None:
+        self._call("cuCtxPushCurrent", context)
+
+    def _pop(self, context: Any) -> None:
+        self._call("cuCtxPopCurrent")
+
+    # memory, on the legacy default stream
+
+    def allocate(self, nbytes: int) -> Any:
+        """Device memory; `int()` of the result is its address. At least one byte, aligned to 256."""
+        return self._call("cuMemAlloc", max(nbytes, 1))
+
+    def free(self, memory: Any) -> None:
+        self._call("cuMemFree", memory)
+
+    def upload(self, memory: Any, array: np.ndarray) -> None:
+        """Copies a contiguous array to the device."""
+        self._call("cuMemcpyHtoD", memory, array.ctypes.data, array.nbytes)
+
+    def download(self, array: np.ndarray, memory: Any) -> None:
+        """Copies from the device into a contiguous array, after all work on the default stream."""
+        self._call("cuMemcpyDtoH", array.ctypes.data, memory, array.nbytes)
+
+    # memory, in stream order
+
+    def allocate_async(self, nbytes: int, stream: int) -> int:
+        """The address of device memory that exists from this point of the stream to `free_async`."""
+        return int(self._call("cuMemAllocAsync", max(nbytes, 1), stream))
+
+    def free_async(self, address: int, stream: int) -> None:
+        self._call("cuMemFreeAsync", address, stream)
+
+    def fill_async(self, address: int, byte: int, nbytes: int, stream: int) -> None:
+        if nbytes:
+            self._call("cuMemsetD8Async", address, byte, nbytes, stream)
+
+    # modules and launches
+
+    def load(self, cubin: bytes) -> Any:
+        """A module, in the current context."""
+        return self._call("cuModuleLoadData", cubin)
+
+    def function(self, module: Any, name: str) -> Any:
+        return self._call("cuModuleGetFunction", module, name.encode())
+
+    def registers(self, function: Any) -> int:
+        """Registers of a thread."""
+        return self._call("cuFuncGetAttribute", self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
+
+    def set_max_dynamic_shared(self, function: Any, nbytes: int) -> None:
+        """Must come before launches with more than 48 KiB of dynamic shared memory."""
+        attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._call("cuFuncSetAttribute", function, attribute, nbytes)
+
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        parameters: Parameters,
+        cluster: Sequence[int] = (1, 1, 1),
+    ) -> None:
+        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block."""
+        config = self._cu.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = block
+        config.sharedMemBytes = shared
+        config.hStream = stream
+        if tuple(cluster) != (1, 1, 1):
+            config.attrs = [self._cluster_attribute(*cluster)]
+            config.numAttrs = 1
+        self._call("cuLaunchKernelEx", config, function, parameters.address, 0)
+
+    def _cluster_attribute(self, x: int, y: int, z: int) -> Any:
+        attribute = self._cu.CUlaunchAttribute()
+        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dimension = attribute.value.clusterDim
+        dimension.x, dimension.y, dimension.z = x, y, z
+        return attribute
+
+    # streams and events
+
+    def synchronize(self, stream: int) -> None:
+        """Waits for all work of a stream; errors of kernels that ran on it show here."""
+        self._call("cuStreamSynchronize", stream)
+
+    def event(self) -> Any:
+        return self._call("cuEventCreate", 0)
+
+    def record(self, event: Any, stream: int) -> None:
+        self._call("cuEventRecord", event, stream)
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Milliseconds from one recorded event to another, once both have happened."""
+        self._call("cuEventSynchronize", end)
+        return self._call("cuEventElapsedTime", start, end)
+
+    def wait(self, stream: int, producer: int) -> None:
+        """Work put on `stream` from now on runs after what is on `producer` now."""
+        event = self.event()
+        self.record(event, producer)
+        self._call("cuStreamWaitEvent", stream, event, 0)
+        self._call("cuEventDestroy", event)
+
+
+class PyCudaDriver(Driver):
+    """Contexts and plain memory are PyCUDA's, so that its GPUArrays and pools live beside ours.
+
+    The primary context is on PyCUDA's stack only within `active`: left there, it aborts the process at exit.
+    """
+
+    name = "PyCUDA"
+
+    def __init__(self, bindings: Any, pycuda: Any) -> None:
+        super().__init__(bindings)
+        self._pycuda = pycuda
+        pycuda.init()
+
+    def _retain(self, device: int) -> Any:
+        return self._pycuda.Device(device).retain_primary_context()
+
+    def _push(self, context: Any) -> None:
+        context.push()
+
+    def _pop(self, context: Any) -> None:
+        context.pop()
+
+    def allocate(self, nbytes: int) -> Any:
+        with self._translated():
+            return self._pycuda.mem_alloc(max(nbytes, 1))
+
+    def free(self, memory: Any) -> None:
+        with self._translated():
+            memory.free()
+
+    def upload(self, memory: Any, array: np.ndarray) -> None:
+        with self._translated():
+            self._pycuda.memcpy_htod(memory, _bytes(array))
+
+    def download(self, array: np.ndarray, memory: Any) -> None:
+        with self._translated():
+            self._pycuda.memcpy_dtoh(_bytes(array), memory)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """PyCUDA's errors as ours."""
+        try:
+            yield
+        except self._pycuda.Error as error:
+            hint = _ADVICE["CUDA_ERROR_OUT_OF_MEMORY"] if isinstance(error, self._pycuda.MemoryError) else _DEFAULT_ADVICE
+            raise VxcError(Diagnostic("E0604", str(error), help=hint)) from None
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """The same memory as bytes: arrays of bf16 and f8 do not export themselves."""
+    return array.reshape(-1).view(np.uint8)
+
+
+_DEFAULT_ADVICE = "run with --debug to find a bad access; `vxc doctor` shows the driver in use"
+_ADVICE = {
+    "CUDA_ERROR_OUT_OF_MEMORY": "use smaller arrays, or free what other programs hold (nvidia-smi lists them)",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "the cubin is for another architecture: leave out --arch, or give the device's",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "run with --debug, which checks every index and names the .vx line",
+}
+
+
+def unavailable() -> str | None:
+    """Why there is no CUDA here, or None where there is."""
+    try:
+        return None if driver().device_count() else "the CUDA driver finds no device"
+    except VxcError as error:
+        return error.diagnostics[0].message
+
+
+@cache
+def driver() -> Driver:
+    """The driver of this process: through PyCUDA where that is importable. Raises `VxcError` E0603 where there is no CUDA."""
+    bindings = _bindings()
+    try:
+        import pycuda.driver as pycuda
+    except ImportError:
+        return Driver(bindings)
+    return PyCudaDriver(bindings, pycuda)
+
+
+def _bindings() -> Any:
+    """`cuda.bindings.driver`, initialised."""
+    try:
+        from cuda.bindings import driver as bindings
+
+        (status,) = bindings.cuInit(0)
+    except (ImportError, RuntimeError, OSError) as error:  # no bindings; bindings without libcuda
+        cause = str(error).strip().splitlines()[0]
+        raise VxcError(Diagnostic("E0603", f"no CUDA driver: {cause}", help=INSTALL)) from None
+    if int(status):
+        raise VxcError(Diagnostic("E0603", f"the CUDA driver does not start: {status.name}", help="`nvidia-smi` should list the device"))
+    return bindings
