@@ -29,8 +29,8 @@ def parser(name: str, callbacks: object) -> lark.Lark:
         table = (FOLDER / f"{name}.table").read_bytes()
     except FileNotFoundError:
         return _build(text, callbacks)
-    stamp, _, data = table.partition(b"\n")
-    return lark.Lark.load(io.BytesIO(data)) if stamp == _stamp(text, callbacks) else _build(text, callbacks)
+    made_from, _, data = table.partition(b"\n")
+    return lark.Lark.load(io.BytesIO(data)) if made_from == stamp(name, callbacks) else _build(text, callbacks)
 
 
 def write_table(name: str, callbacks: object) -> Path:
@@ -38,8 +38,15 @@ def write_table(name: str, callbacks: object) -> Path:
     text, path = _grammar(name), FOLDER / f"{name}.table"
     data = io.BytesIO()
     _build(text, callbacks).save(data)
-    path.write_bytes(_stamp(text, callbacks) + b"\n" + data.getvalue())
+    path.write_bytes(stamp(name, callbacks) + b"\n" + data.getvalue())
     return path
+
+
+def stamp(name: str, callbacks: object) -> bytes:
+    """A digest of everything the table depends on."""
+    owner = type(callbacks)
+    made_from = f"{lark.__version__}\n{owner.__module__}.{owner.__qualname__}\n{_grammar(name)}"
+    return hashlib.sha256(made_from.encode()).hexdigest().encode()
 
 
 def _grammar(name: str) -> str:
@@ -48,10 +55,3 @@ def _grammar(name: str) -> str:
 
 def _build(text: str, callbacks: object) -> lark.Lark:
     return lark.Lark(text, parser="lalr", keep_all_tokens=True, maybe_placeholders=True, transformer=callbacks)
-
-
-def _stamp(text: str, callbacks: object) -> bytes:
-    """Everything the table depends on, as a digest."""
-    owner = type(callbacks)
-    made_from = f"{lark.__version__}\n{owner.__module__}.{owner.__qualname__}\n{text}"
-    return hashlib.sha256(made_from.encode()).hexdigest().encode()
