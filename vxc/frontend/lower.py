@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vxc.dtypes import BOOL, I64
+from vxc.dtypes import I64
 from vxc.frontend.lower_expr import EXPRESSIONS
 from vxc.frontend.lower_state import Lowering
 from vxc.frontend.lower_stmt import STATEMENTS
 from vxc.frontend.typed import Array, Const, Expr, Symbol, TypedKernel, Var
-from vxc.ir.kernel import Buffer, Inst, Kernel, Scalar, Value
+from vxc.ir.kernel import Buffer, Inst, Scalar, Value
 from vxc.ir.kernel import Const as IrConst
 from vxc.ir.plan import Plan
+from vxc.ir.walk import names
 
 HANDLERS = EXPRESSIONS | STATEMENTS
 
@@ -26,16 +27,14 @@ HANDLERS = EXPRESSIONS | STATEMENTS
 def lower(kernel: TypedKernel) -> Plan:
     """The plan of a kernel. Raises VxcError (E0401) at a tile construct."""
     signature = _Signature(kernel)
-    body = Lowering(kernel.source, HANDLERS)
-    for param in signature.params:
-        (body.value_names if isinstance(param, Value) else body.buffer_names).fresh(param.name)
+    body = Lowering(kernel.source, HANDLERS, names(signature.params))
     body.values.update(signature.host.values)
     body.buffers.update(signature.buffers)
     for statement in kernel.body:
         body.run(statement)
-    flat = Kernel(kernel.name, signature.params, tuple(body.insts), attrs=tuple(sorted(kernel.attrs)))
+    flat = body.out.build(kernel.name, signature.params, attrs=kernel.attrs)
     launch = Inst("launch", (IrConst(1), *signature.params), None, (("kernel", kernel.name),), kernel.source.position(kernel.span.start))
-    return Plan(kernel.name, signature.params, (*signature.host.insts, launch), (flat,))
+    return Plan(kernel.name, signature.params, (*signature.host.out.insts, launch), (flat,))
 
 
 class _Signature:
@@ -45,7 +44,7 @@ class _Signature:
     """
 
     def __init__(self, kernel: TypedKernel) -> None:
-        self.host = Lowering(kernel.source, EXPRESSIONS)
+        self.host = Lowering(kernel.source, EXPRESSIONS, [p.name for p in (*kernel.dims, *kernel.params)])
         self.buffers: dict[Array, Buffer] = {}
         self._fresh: list[Value] = []
         self._checks: list[tuple[Scalar, str, Sequence[Expr], str]] = []  # dimension, comparison, factors, message
@@ -55,11 +54,11 @@ class _Signature:
             self.buffers[array] = self._buffer(array)
         self.params = (*dims, *self._fresh, *(p if isinstance(p, Value) else self.buffers[p] for p in written))
         for bound, comparison, factors, what in self._checks:
-            holds = self.host.value(comparison, bound, self._product(factors), dtype=BOOL)
-            self.host.do("require", holds, what=what)
+            holds = self.host.out.emit(comparison, bound, self._product(factors))
+            self.host.out.emit("require", holds, what=what)
 
     def _symbol(self, symbol: Symbol) -> Value:
-        value = Value(self.host.value_names.fresh(symbol.name), symbol.dtype)
+        value = Value(symbol.name, symbol.dtype)
         self.host.values[symbol] = value
         return value
 
@@ -86,7 +85,7 @@ class _Signature:
             return IrConst(1)
         if len(factors) == 1 and (isinstance(factors[0], Const) or isinstance(factors[0], Var) and factors[0].symbol.kind == "dim"):
             return self.host.run(factors[0])
-        fresh = Value(self.host.value_names.fresh(name), I64)
+        fresh = Value(self.host.out.fresh(name), I64)
         self._fresh.append(fresh)
         self._checks.append((fresh, "eq", factors, f"{what} is {self._text(factors)}"))
         return fresh
@@ -94,7 +93,7 @@ class _Signature:
     def _product(self, factors: Sequence[Expr]) -> Scalar:
         product = self.host.run(factors[0])
         for factor in factors[1:]:
-            product = self.host.value("mul", product, self.host.run(factor), dtype=I64)
+            product = self.host.out.emit("mul", product, self.host.run(factor))
         return product
 
     def _text(self, factors: Sequence[Expr]) -> str:

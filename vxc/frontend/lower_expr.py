@@ -6,13 +6,11 @@ call) declares a cell, fills it in a region and loads it.
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import get_args
 
-from vxc.dtypes import I64
 from vxc.frontend import typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
-from vxc.ir.kernel import Const, Operand, Scalar, Value
+from vxc.ir.kernel import Const, Operand, Scalar
 
 
 def const(low: Lowering, node: typed.Const, name: str) -> Const:
@@ -21,37 +19,36 @@ def const(low: Lowering, node: typed.Const, name: str) -> Const:
 
 def var(low: Lowering, node: typed.Var, name: str) -> Operand:
     held = low.values[node.symbol]
-    return low.value("load", held, dtype=node.dtype, name=name) if node.symbol.kind == "var" else held
+    return low.out.emit("load", held, name=name) if node.symbol.kind == "var" else held
 
 
 def load(low: Lowering, node: typed.Load, name: str) -> Steps:
     indices = []
     for index in node.indices:
         indices.append((yield index))
-    return low.value("load", low.buffers[node.array], *indices, dtype=node.dtype, name=name)
+    return low.out.emit("load", low.buffers[node.array], *indices, name=name)
 
 
 def op(low: Lowering, node: typed.Op, name: str) -> Steps:
     args = []
     for arg in node.args:
         args.append((yield arg))
-    return low.value(node.name, *args, dtype=node.dtype, name=name)
+    return low.out.emit(node.name, *args, name=name)
 
 
 def cast(low: Lowering, node: typed.Cast, name: str) -> Steps:
     arg = yield node.arg
-    return low.value(node.how, arg, dtype=node.dtype, name=name)
+    return low.out.emit(node.how, arg, dtype=node.dtype, name=name)
 
 
 def cond(low: Lowering, node: typed.Cond, name: str) -> Steps:
     test = yield node.cond
-    cell = low.declare("cell", node.dtype, name=name)
-    low.do("if", test)
-    low.do("store", cell, (yield node.then))
-    low.do("else")
-    low.do("store", cell, (yield node.other))
-    low.end()
-    return low.value("load", cell, dtype=node.dtype, name=name)
+    cell = low.out.declare("cell", name, node.dtype)
+    with low.out.if_(test):
+        low.out.emit("store", cell, (yield node.then))
+        low.out.else_()
+        low.out.emit("store", cell, (yield node.other))
+    return low.out.emit("load", cell)
 
 
 def let_in(low: Lowering, node: typed.LetIn, name: str) -> Steps:
@@ -61,49 +58,48 @@ def let_in(low: Lowering, node: typed.LetIn, name: str) -> Steps:
 
 
 def reduce(low: Lowering, node: typed.Reduce, name: str) -> Steps:
+    symbols = [symbol for symbol, _ in node.binders]
     extents = []
     for _, extent in node.binders:
         extents.append((yield extent))
     count = extents[0]
     for extent in extents[1:]:
-        count = low.value("mul", count, extent, dtype=I64)
-    cell = low.declare("cell", node.dtype, name=name or node.op)
-    symbols = [symbol for symbol, _ in node.binders]
-    index_name = symbols[0].name if len(symbols) == 1 else "e"
-    index = low.value("reduce", cell, count, dtype=I64, name=index_name, op=node.op, order=astuple(node.order))
-    low.values.update(zip(symbols, _digits(low, index, symbols, extents)))
-    args = []
-    for arg in node.args:
-        args.append((yield arg))
-    low.do("contribute", *args)
-    low.end(index)
-    return low.value("load", cell, dtype=node.dtype, name=name)
+        count = low.out.emit("mul", count, extent)
+    cell = low.out.declare("cell", name or node.op, node.dtype)
+    index_name = symbols[0].name if len(symbols) == 1 else ""
+    with low.out.reduce(cell, count, op=node.op, order=node.order, name=index_name) as index:
+        low.values.update(zip(symbols, _digits(low, index, symbols, extents)))
+        args = []
+        for arg in node.args:
+            args.append((yield arg))
+        low.out.emit("contribute", *args)
+    return low.out.emit("load", cell)
 
 
-def _digits(low: Lowering, index: Value, symbols: list[typed.Symbol], extents: list[Scalar]) -> list[Value]:
+def _digits(low: Lowering, index: Scalar, symbols: list[typed.Symbol], extents: list[Scalar]) -> list[Scalar]:
     """The row-major digits of a flattened index, one for each symbol, the last fastest."""
     digits = []
-    for symbol, extent in reversed(list(zip(symbols[1:], extents[1:]))):
-        digits.append(low.value("mod", index, extent, dtype=I64, name=symbol.name))
-        index = low.value("floordiv", index, extent, dtype=I64, name=symbols[0].name if len(digits) == len(symbols) - 1 else "")
+    for symbol, outer, extent in zip(symbols[:0:-1], symbols[-2::-1], extents[:0:-1]):
+        digits.append(low.out.emit("mod", index, extent, name=symbol.name))
+        index = low.out.emit("floordiv", index, extent, name=outer.name if outer is symbols[0] else "")
     return [index, *reversed(digits)]
 
 
 def scan(low: Lowering, node: typed.Scan, name: str) -> Steps:
     arg = yield node.arg
-    return low.value("prefix", arg, dtype=node.dtype, name=name, op=node.op)
+    return low.out.emit("prefix", arg, dtype=node.dtype, name=name, op=node.op)
 
 
 def extern(low: Lowering, node: typed.ExternCall, name: str) -> Steps:
     args = []
     for arg in node.args:
         args.append((yield arg))
-    cell = low.declare("cell", node.dtype, name=name or node.name)
-    low.do("extern", cell, *args, name=node.name, params=", ".join(p.name for p in node.params), cuda=node.cuda)
-    low.values.update(zip(node.params, args))
-    low.do("store", cell, (yield node.body))
-    low.end()
-    return low.value("load", cell, dtype=node.dtype, name=name)
+    cell = low.out.declare("cell", name or node.name, node.dtype)
+    params = ", ".join(p.name for p in node.params)
+    with low.out.region("extern", cell, *args, name=node.name, params=params, cuda=node.cuda):
+        low.values.update(zip(node.params, args))
+        low.out.emit("store", cell, (yield node.body))
+    return low.out.emit("load", cell)
 
 
 EXPRESSIONS: dict[type, Handler] = {

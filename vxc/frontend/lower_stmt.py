@@ -6,16 +6,16 @@ plain arithmetic that does not depend on the nest, so that perfect nests stay pe
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from contextlib import ExitStack
 from typing import get_args
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import BOOL, I64
 from vxc.frontend import typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
-from vxc.ir.kernel import Attr, Const, Operand, Scalar
+from vxc.ir.kernel import Const, Scalar
 
 ONE = Const(1)
+KINDS = ("parallel", "serial", "unroll")
 
 
 def let(low: Lowering, node: typed.Let, name: str) -> Steps:
@@ -24,14 +24,14 @@ def let(low: Lowering, node: typed.Let, name: str) -> Steps:
         low.values[symbol] = yield node.value, symbol.name
         return
     value = None if node.value is None else (yield node.value)
-    low.values[symbol] = cell = low.declare("cell", symbol.dtype, name=symbol.name)
+    low.values[symbol] = cell = low.out.declare("cell", symbol.name, symbol.dtype)
     if value is not None:
-        low.do("store", cell, value)
+        low.out.emit("store", cell, value)
 
 
 def set_var(low: Lowering, node: typed.SetVar, name: str) -> Steps:
     value = yield node.value
-    low.do("store", low.values[node.symbol], value)
+    low.out.emit("store", low.values[node.symbol], value)
 
 
 def store(low: Lowering, node: typed.Store, name: str) -> Steps:
@@ -39,15 +39,14 @@ def store(low: Lowering, node: typed.Store, name: str) -> Steps:
     for index in node.indices:
         indices.append((yield index))
     value = yield node.value
-    low.do("store", low.buffers[node.array], *indices, value)
+    low.out.emit("store", low.buffers[node.array], *indices, value)
 
 
 def atomic(low: Lowering, node: typed.Atomic, name: str) -> Steps:
-    operands: list[Operand] = [low.buffers[node.array]]
+    operands = []
     for operand in (*node.indices, node.value):
         operands.append((yield operand))
-    wanted = node.result.name if node.result else ""
-    before = low.value("atomic", *operands, dtype=node.array.dtype, name=wanted, op=node.op)
+    before = low.out.emit("atomic", low.buffers[node.array], *operands, name=node.result.name if node.result else "", op=node.op)
     if node.result:
         low.values[node.result] = before
 
@@ -59,110 +58,98 @@ def declare(low: Lowering, node: typed.Declare, name: str) -> Steps:
     shape = []
     for extent in array.shape:
         shape.append((yield extent))
-    low.buffers[array] = buffer = low.declare("local", array.dtype, tuple(shape), array.name)
+    low.buffers[array] = buffer = low.out.declare("local", array.name, array.dtype, shape)
     if node.init is None:
         return
     value = yield node.init
-    indices = [low.value("loop", Const(0), extent, dtype=I64, kind="serial") for extent in shape]
-    low.do("store", buffer, *indices, value)
-    for index in reversed(indices):
-        low.end(index)
+    with ExitStack() as nest:
+        indices = [nest.enter_context(low.out.loop(0, extent, kind="serial")) for extent in shape]
+        low.out.emit("store", buffer, *indices, value)
 
 
 def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
-    if node.kind not in ("parallel", "serial", "unroll"):
+    if node.kind not in KINDS:
         raise _not_yet(low, f"a `{node.kind}` loop", node)
-    bounds: dict[typed.Expr, Scalar] = {}
     symbols = {symbol for symbol, *_ in node.binders}
-    for expr in (e for _, *written in node.binders for e in written):
-        if _hoistable(expr, symbols):
-            bounds[expr] = yield expr
-    indices = []
-    for level, (symbol, *written) in enumerate(node.binders):
-        operands = []
-        for expr in written:
-            operands.append(bounds[expr] if expr in bounds else (yield expr))
-        if operands[2] == ONE:
-            del operands[2]
-        opcode, attrs = _opening(node, innermost=level == len(node.binders) - 1)
-        if opcode == "scan":
-            operands = operands[1:]
-        index = low.value(opcode, *operands, dtype=I64, name=symbol.name, **attrs)
-        low.values[symbol] = index
-        indices.append(index)
-    for statement in node.body:
-        yield statement
-    for index in reversed(indices):
-        low.end(index)
+    before: dict[typed.Expr, Scalar] = {}
+    for bound in (b for _, *bounds in node.binders for b in bounds):
+        if _is_arithmetic(bound, symbols):
+            before[bound] = yield bound
+    with ExitStack() as nest:
+        for symbol, *bounds in node.binders:
+            operands = []
+            for bound in bounds:
+                operands.append(before[bound] if bound in before else (yield bound))
+            innermost = symbol is node.binders[-1][0]
+            low.values[symbol] = nest.enter_context(_open_loop(low, node, symbol.name, operands, innermost))
+        for statement in node.body:
+            yield statement
 
 
-def _opening(node: typed.Loop, innermost: bool) -> tuple[str, dict[str, Attr]]:
-    """Opcode and attributes of one level of a nest: the author's promise holds for each, the rest is about the innermost."""
+def _open_loop(low: Lowering, node: typed.Loop, name: str, operands: list[Scalar], innermost: bool):
+    """One level of a nest. The author's promise of independence holds for each level, the other attributes are the innermost's."""
+    start, stop, step = operands
     if node.scan_order is not None:
-        return "scan", {"order": astuple(node.scan_order)}
+        return low.out.scan(stop, order=node.scan_order, name=name)
     kept = ("independent", "lanes", "unroll") if innermost else ("independent",)
-    return "loop", {"kind": node.kind, **{key: value for key, value in node.attrs if key in kept}}
+    attrs = {key: value for key, value in node.attrs if key in kept}
+    return low.out.loop(start, stop, None if step == ONE else step, kind=node.kind, name=name, **attrs)
 
 
-def _hoistable(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
-    """True where `expr` is plain arithmetic that mentions none of the binders."""
+def _is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
+    """True for plain arithmetic that mentions none of the binders."""
     todo = [expr]
     while todo:
-        item = todo.pop()
-        match item:
-            case typed.Var():
-                if item.symbol in binders:
-                    return False
+        match item := todo.pop():
+            case typed.Var(symbol=symbol) if symbol.kind != "var" and symbol not in binders:
+                pass
+            case typed.Const():
+                pass
             case typed.Op():
                 todo.extend(item.args)
             case typed.Cast():
                 todo.append(item.arg)
-            case typed.Const():
-                pass
             case _:
                 return False
     return True
 
 
 def branch(low: Lowering, node: typed.If, name: str) -> Steps:
-    low.do("if", (yield node.cond))
-    for statement in node.then:
-        yield statement
-    if node.other:
-        low.do("else")
-        for statement in node.other:
+    with low.out.if_((yield node.cond)):
+        for statement in node.then:
             yield statement
-    low.end()
+        if node.other:
+            low.out.else_()
+            for statement in node.other:
+                yield statement
 
 
 def while_(low: Lowering, node: typed.While, name: str) -> Steps:
-    low.do("while")
-    going = yield node.cond
-    low.do("if", low.value("not", going, dtype=BOOL))
-    low.do("break")
-    low.end()
-    for statement in node.body:
-        yield statement
-    low.end()
+    with low.out.while_():
+        going = yield node.cond
+        with low.out.if_(low.out.emit("not", going)):
+            low.out.emit("break")
+        for statement in node.body:
+            yield statement
 
 
 def break_(low: Lowering, node: typed.Break, name: str) -> None:
-    low.do("break")
+    low.out.emit("break")
 
 
 def continue_(low: Lowering, node: typed.Continue, name: str) -> None:
-    low.do("continue")
+    low.out.emit("continue")
 
 
 def assert_(low: Lowering, node: typed.Assert, name: str) -> Steps:
-    low.do("assert", (yield node.cond), message=node.message)
+    low.out.emit("assert", (yield node.cond), message=node.message)
 
 
 def print_(low: Lowering, node: typed.Print, name: str) -> Steps:
     args = []
     for arg in node.args:
         args.append((yield arg))
-    low.do("print", *args, label=node.label)
+    low.out.emit("print", *args, label=node.label)
 
 
 def copy(low: Lowering, node: typed.Copy, name: str) -> None:
