@@ -36,34 +36,20 @@ def refused(code, function, *arguments):
 @pytest.mark.parametrize(
     ("dtype", "value", "expected"),
     [
-        ("f32", 5.0, struct.pack("<f", 5)), ("f32", 2, struct.pack("<f", 2)), ("f32", np.float64(0.125), struct.pack("<f", 0.125)),
+        ("f32", 5.0, struct.pack("<f", 5)), ("f32", 2, struct.pack("<f", 2)), ("f32", 0.125, struct.pack("<f", 0.125)),
         ("f32", 1e300, struct.pack("<f", np.inf)), ("f64", 0.1, struct.pack("<d", 0.1)), ("f16", 1 / 3, struct.pack("<e", 1 / 3)),
         ("bf16", 1 + 2**-8 + 2**-30, ml_dtypes.bfloat16(1 + 2**-7).tobytes()), ("f8e4m3", 448, b"\x7e"),
-        ("i32", np.int64(5), struct.pack("<i", 5)), ("i64", -1, b"\xff" * 8), ("u8", 255, b"\xff"), ("i4", -8, b"\xf8"),
-        ("bool", True, b"\1"), ("bool", np.bool_(False), b"\0"),
+        ("i32", 5, struct.pack("<i", 5)), ("i64", -1, b"\xff" * 8), ("u8", 255, b"\xff"), ("i4", -8, b"\xf8"),
+        ("bool", True, b"\1"), ("bool", False, b"\0"),
     ],
 )  # fmt: skip
 def test_scalars_are_packed_by_their_declared_type(dtype, value, expected):
-    packed = scalar("m", DTYPES[dtype], value)
+    packed = scalar(DTYPES[dtype], value)
     assert bytes(packed) == expected and ctypes.sizeof(packed) == DTYPES[dtype].bytes
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value", "message"),
-    [
-        ("i32", 2**31, "argument `n` = 2147483648 does not fit: i32 holds -2147483648 to 2147483647"),
-        ("u4", 16, "argument `n` = 16 does not fit: u4 holds 0 to 15"), ("u64", -1, "argument `n` = -1 does not fit: u64 holds 0 to"),
-        ("bool", 2, "a bool is True or False"), ("i32", 5.0, "argument `n` is 5.0, of type float, where the kernel takes i32"),
-        ("f32", "5", "argument `n` is '5', of type str, where the kernel takes f32"), ("i32", None, "of type NoneType"),
-        pytest.param("f64", 10**400, "of type int, where the kernel takes f64", id="huge"),
-    ],
-)  # fmt: skip
-def test_scalars_that_do_not_fit(dtype, value, message):
-    assert message in refused("E0707", scalar, "n", DTYPES[dtype], value)
-
-
 def test_pack_points_at_each_value():
-    packed = pack([pointer(4096), scalar("m", DTYPES["f32"], 0.5), scalar("n", DTYPES["u8"], 7)])
+    packed = pack([pointer(4096), scalar(DTYPES["f32"], 0.5), scalar(DTYPES["u8"], 7)])
     table = (ctypes.c_void_p * 3).from_address(packed.address)
     read = [kind.from_address(table[i]).value for i, kind in enumerate((ctypes.c_void_p, ctypes.c_float, ctypes.c_uint8))]
     assert read == [4096, 0.5, 7]
@@ -174,7 +160,7 @@ def test_a_kernel_runs_through_either_driver():
             device.upload(memory, array)
             function = device.function(device.load(binary.cubin), "scale")
             device.set_max_dynamic_shared(function, 100_000)
-            arguments = pack([pointer(int(memory)), scalar("a", DTYPES["f32"], 2), scalar("n", DTYPES["u8"], 200)])
+            arguments = pack([pointer(int(memory)), scalar(DTYPES["f32"], 2), scalar(DTYPES["u8"], 200)])
             start, end = device.event(), device.event()
             device.record(start, 0)
             device.launch(function, (1, 1, 1), (256, 1, 1), 100_000, 0, arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vxc.diag import VxcError
-from vxc.target import TARGETS, for_capability, occupancy, target
+from vxc.target import TARGETS, for_capability, max_block_threads, occupancy, target
 
 
 def test_default_target_is_hopper_with_its_own_instructions():
@@ -78,3 +78,10 @@ _OCCUPANCY = [
 @pytest.mark.parametrize(("arch", "threads", "registers", "shared", "expected"), _OCCUPANCY)
 def test_occupancy(arch, threads, registers, shared, expected):
     assert occupancy(TARGETS[arch], threads, registers, shared) == expected
+
+
+@pytest.mark.parametrize("registers", [16, 64, 65, 96, 128, 168, 255])
+def test_max_block_threads_is_where_occupancy_ends(registers):
+    most = max_block_threads(registers)
+    assert occupancy(target(), most, registers, 0)[0] > 0
+    assert most == 1024 or occupancy(target(), most + 1, registers, 0)[0] == 0

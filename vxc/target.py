@@ -142,6 +142,12 @@ def occupancy(target: Target, threads: int, registers: int, shared_bytes: int) -
     return limits[limiter], limiter
 
 
+def max_block_threads(registers: int) -> int:
+    """The most threads that a block can have if each uses so many registers; a multiple of 128."""
+    warp_registers = _round_up(registers * WARP, _REGISTER_GRANULARITY)
+    return min(REGISTERS_PER_BLOCK // warp_registers // _PARTITIONS * _PARTITIONS * WARP, MAX_THREADS_PER_BLOCK)
+
+
 def _round_up(value: int, granularity: int) -> int:
     return -(-value // granularity) * granularity
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import math
-import operator
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import BOOL, F64, DType
+from vxc.dtypes import F64, DType
 from vxc.semantics import cast
 
 _C_TYPES = {
@@ -42,28 +36,12 @@ def pointer(address: int) -> ctypes.c_void_p:
     return ctypes.c_void_p(address)
 
 
-def scalar(name: str, dtype: DType, value: Any) -> Any:
-    """The ctypes object holding `value` as `dtype`, never as what Python would make of it.
+def scalar(dtype: DType, value: int | float | bool) -> Any:
+    """The ctypes object holding `value` as `dtype`, never as what Python would make of it; floats round once.
 
-    Floats round once, ints must fit. Raises `VxcError` E0707, naming the parameter.
+    `vxc.binding` has made sure that the caller's numbers fit.
     """
-    if dtype.is_float:
-        number = _converted(lambda v: math.ldexp(v, 0), name, dtype, value)  # as float(v), but takes no text
-        if dtype.name in _C_TYPES:
-            return _C_TYPES[dtype.name](number)
-        bits = cast(np.float64(number), F64, dtype).view(f"u{dtype.bytes}")
-        return _C_TYPES[f"u{dtype.bits}"](int(bits))
-    number = _converted(operator.index, name, dtype, value.item() if isinstance(value, np.bool_) else value)
-    if not dtype.min <= number <= dtype.max:
-        meant = f"{dtype} holds {dtype.min} to {dtype.max}" if dtype is not BOOL else "a bool is True or False"
-        message = f"argument `{name}` = {reprlib.repr(number)} does not fit: {meant}"
-        raise VxcError(Diagnostic("E0707", message, help="declare a wider type, or pass another value"))
-    return _C_TYPES[dtype.name](number)
-
-
-def _converted(convert: Any, name: str, dtype: DType, value: Any) -> Any:
-    try:
-        return convert(value)
-    except (TypeError, ValueError, OverflowError):
-        message = f"argument `{name}` is {reprlib.repr(value)}, of type {type(value).__name__}, where the kernel takes {dtype}"
-        raise VxcError(Diagnostic("E0707", message, help=f"pass {'a number' if dtype.is_float else 'an int'}")) from None
+    if dtype.name in _C_TYPES:
+        return _C_TYPES[dtype.name](value)
+    bits = cast(float(value), F64, dtype).view(f"u{dtype.bytes}")
+    return _C_TYPES[f"u{dtype.bits}"](int(bits))

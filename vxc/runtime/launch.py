@@ -1,0 +1,241 @@
+"""Running a compiled plan on a GPU: `launch` on the caller's device arrays and stream, `run_numpy` by copies.
+
+Every call is checked before anything reaches the device: names, dtypes, shapes, strides (`vxc.binding`), memory that the
+device cannot reach or that outputs share, and the limits of a launch.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from vxc.binding import ArrayParam, Binding, Described, bind, signature
+from vxc.cuda.nvrtc import Binary, Resources
+from vxc.diag import Diagnostic, VxcError
+from vxc.interp.flat_memory import poisoned
+from vxc.ir.kernel import Buffer
+from vxc.ir.plan import Plan
+from vxc.runtime.arrays import ArrayView, contiguous_strides, describe, describe_device
+from vxc.runtime.driver import Driver, driver
+from vxc.runtime.parameters import pack, pointer, scalar
+from vxc.schedule import Launch, Schedule, schedule
+from vxc.source import Source
+from vxc.target import MAX_GRID, REGISTERS_PER_BLOCK, Target, max_block_threads, target
+
+
+class Compiled(Protocol):
+    """What launching needs of a compiled kernel."""
+
+    source: Source | None
+    plan: Plan
+    binary: Binary
+
+
+def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = None) -> None:
+    """Enqueues the plan on device arrays and scalars, by parameter name; returns at once.
+
+    Arrays are anything with `__cuda_array_interface__`, or torch tensors, all on one device. `stream` is a torch, CuPy or
+    PyCUDA stream, anything with `__cuda_stream__`, or a raw handle; left out, it is the current stream of the library
+    that the arrays come from. Raises `VxcError`: E0603, E0604 (CUDA), E0703 to E0708 (arguments), E0712, E0713.
+    """
+    params = signature(compiled.plan.params)
+    declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
+    views = {name: describe_device(array, name) for name, array in arguments.items() if name in declared}
+    binding = bind(params, _described(views, declared), {k: v for k, v in arguments.items() if k not in views}, source=compiled.source)
+    for name, param in declared.items():
+        _check_view(param, views.get(name))
+    _check_overlap(views, declared)
+    plan = _scheduled(compiled, binding)
+    cuda = driver()
+    device = _device_of(cuda, views)
+    queue = current_stream(arguments.values(), device) if stream is None else stream_handle(stream)
+    with cuda.active(device):
+        for producer in {v.stream for v in views.values()} - {None, queue}:
+            cuda.wait(queue, producer)
+        _enqueue(cuda, compiled.binary, plan, {name: view.ptr for name, view in views.items()}, device, queue)
+
+
+def run_numpy(
+    compiled: Compiled, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any] | None = None, *, device: int = 0
+) -> dict[str, np.ndarray]:
+    """Runs the plan on copies of NumPy arrays; gives every `out` and `inout` array, like the interpreters.
+
+    The inputs are not modified. An `out` array that is not given is allocated and poisoned. Errors as for `launch`.
+    """
+    params = signature(compiled.plan.params)
+    declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
+    views = {name: describe(array, name) for name, array in arrays.items()}
+    binding = bind(params, _described(views, declared), scalars or {}, source=compiled.source)
+    plan = _scheduled(compiled, binding)
+    host = {name: _staged(param, arrays.get(name), binding.shapes[name]) for name, param in declared.items()}
+    cuda = driver()
+    with cuda.active(device):
+        memory: dict[str, Any] = {}
+        try:
+            for name, (raw, _) in host.items():
+                memory[name] = cuda.allocate(raw.nbytes)
+                cuda.upload(memory[name], raw)
+            _enqueue(cuda, compiled.binary, plan, {name: int(m) for name, m in memory.items()}, device, 0)
+            for name, param in declared.items():
+                if param.mode != "in":
+                    cuda.download(host[name][0], memory[name])
+            cuda.synchronize(0)
+        finally:
+            for held in memory.values():
+                cuda.free(held)
+    return {name: host[name][1] for name, param in declared.items() if param.mode != "in"}
+
+
+# ---- checking the call ------------------------------------------------------------------------------------------------
+
+
+def _described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> dict[str, Described]:
+    """Views as `bind` reads them; raw elements of the right size count as the declared dtype."""
+
+    def dtype(name: str, view: ArrayView) -> str:
+        wanted = declared[name].dtype if name in declared else None
+        found = wanted if view.dtype is None and wanted and wanted.bytes == view.itemsize else view.dtype
+        return found.numpy_name if found else f"raw {view.itemsize}-byte elements"
+
+    return {name: Described(view.shape, dtype(name, view), view.strides) for name, view in views.items()}
+
+
+def _check_view(param: ArrayParam, view: ArrayView | None) -> None:
+    name = param.name
+    if view is None:
+        raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
+    if view.readonly and param.mode != "in":
+        raise VxcError(Diagnostic("E0703", f"argument `{name}` is `{param.mode}`, but the array is read-only", help="pass a writable array"))
+    dense = contiguous_strides(view.shape)
+    if param.strides is None and view.size and any(n > 1 and s != d for n, s, d in zip(view.shape, view.strides, dense)):
+        message = f"argument `{name}` has strides {list(view.strides)}, but the kernel declares it contiguous (strides {list(dense)})"
+        hint = f"pass a contiguous copy, or declare a pitch, as in {param.dtype}[M, N : ld]"
+        raise VxcError(Diagnostic("E0706", message, help=hint))
+    if view.ptr % param.dtype.bytes:
+        message = f"argument `{name}` starts at an address that is no multiple of its {param.dtype.bytes}-byte elements"
+        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+
+
+def _check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
+    """Kernels are proven race-free on the ground that parameters are distinct memory."""
+    spans = sorted((*view.span, name) for name, view in views.items() if view.size)
+    reached, by = 0, ""
+    for low, high, name in spans:
+        if low < reached and any(declared[n].mode != "in" for n in (name, by)):
+            message = f"arguments `{by}` and `{name}` overlap in memory, and the kernel writes to one of them"
+            raise VxcError(Diagnostic("E0713", message, help="pass separate arrays, or declare one `inout` parameter for both"))
+        if high > reached:
+            reached, by = high, name
+
+
+def check_limits(step: Launch, resources: Resources | None, target: Target) -> None:
+    """Raises `VxcError` E0712 for a launch that the device would refuse: too many blocks, registers or shared bytes."""
+    name, threads = step.kernel.name, step.kernel.attr("threads")
+    used = resources or Resources(0, 0, 0, 0, 0, 0, 0)
+    cap = REGISTERS_PER_BLOCK // threads // 8 * 8
+    most = max_block_threads(max(used.registers, 1))
+    for over, message, hint in (
+        (step.grid > MAX_GRID[0], f"{step.grid:,} blocks, a launch has at most {MAX_GRID[0]:,}", "split the call into several"),
+        (threads > most, f"{threads * used.registers:,} registers, a block may use {REGISTERS_PER_BLOCK:,}",
+         f"use at most {most} threads or --maxrregcount={cap}"),
+        (used.shared > target.shared_per_block, f"{used.shared:,} bytes of shared memory, a block of {target.name} has at most "
+         f"{target.shared_per_block:,}", "use smaller tiles"),
+    ):  # fmt: skip
+        if over:
+            raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
+
+
+# ---- streams ----------------------------------------------------------------------------------------------------------
+
+_CURRENT_STREAM = {
+    "torch": lambda torch, device: torch.cuda.current_stream(device).cuda_stream,
+    "cupy": lambda cupy, device: cupy.cuda.get_current_stream().ptr,
+}
+_HANDLES = ("cuda_stream", "ptr", "handle")  # of torch, CuPy and PyCUDA streams
+
+
+def current_stream(arrays: Any, device: int) -> int:
+    """The current stream of the library that the first array with one comes from, else the default stream."""
+    for array in arrays:
+        package = type(array).__module__.partition(".")[0]
+        if package in _CURRENT_STREAM:
+            return _CURRENT_STREAM[package](sys.modules[package], device)
+    return 0
+
+
+def stream_handle(stream: Any) -> int:
+    """The raw handle of a stream object. Raises `VxcError` E0709 for what is none."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for attribute in _HANDLES:
+        if isinstance(getattr(stream, attribute, None), int):
+            return getattr(stream, attribute)
+    message = f"`stream` is a {type(stream).__name__}, which is no CUDA stream"
+    raise VxcError(Diagnostic("E0709", message, help="pass a torch, CuPy or PyCUDA stream, or its raw handle"))
+
+
+# ---- running ----------------------------------------------------------------------------------------------------------
+
+
+def _scheduled(compiled: Compiled, binding: Binding) -> Schedule:
+    plan = schedule(compiled.plan, binding, compiled.source)
+    for step in plan.launches:
+        check_limits(step, compiled.binary.kernels.get(step.kernel.name), target(compiled.binary.arch))
+    return plan
+
+
+def _device_of(cuda: Driver, views: Mapping[str, ArrayView]) -> int:
+    devices = {cuda.device_of(view.ptr): name for name, view in views.items() if view.size}
+    if len(devices) > 1:
+        places = ", ".join(f"`{name}` on device {device}" for device, name in devices.items())
+        raise VxcError(Diagnostic("E0703", f"the arguments lie on several devices: {places}", help="move them to one device"))
+    return next(iter(devices), cuda.current_device())
+
+
+def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, int], device: int, stream: int) -> None:
+    """Launches in order; a launch over no blocks is none. Workspaces live from before the first to after the last."""
+    held: dict[str, int] = {}
+    try:
+        for space in plan.workspaces:
+            held[space.name] = cuda.allocate_async(space.nbytes, stream)
+        for step in plan.launches:
+            if step.grid:
+                values = zip(step.kernel.params, step.arguments, strict=True)
+                packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
+                function = _function(cuda, binary.cubin, step.kernel.name, device)
+                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), 0, stream, pack(packed))
+    finally:
+        for address in held.values():
+            cuda.free_async(address, stream)
+
+
+@lru_cache(maxsize=4096)
+def _function(cuda: Driver, cubin: bytes, name: str, device: int) -> Any:
+    """A kernel of a module, loaded once for each device, whose context must be current."""
+    return cuda.function(_module(cuda, cubin, device), name)
+
+
+@lru_cache(maxsize=4096)
+def _module(cuda: Driver, cubin: bytes, device: int) -> Any:
+    return cuda.load(cubin)
+
+
+def _staged(param: ArrayParam, array: np.ndarray | None, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """A copy of an array as (memory, view of it): contiguous, or with the array's own strides where they are declared."""
+    if array is None:
+        raw = poisoned(math.prod(shape), param.dtype)
+        return raw, raw.reshape(shape)
+    if param.strides is None or not array.size:
+        raw = np.array(array, param.dtype.numpy, order="C").reshape(-1)
+        return raw, raw.reshape(array.shape)
+    extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) // array.itemsize
+    raw = as_strided(array, (extent,), (array.itemsize,)).copy()
+    return raw, as_strided(raw, array.shape, array.strides)

@@ -1,0 +1,89 @@
+"""What one call of a plan does: its host entries evaluated for bound dimensions, giving workspaces and launches of known size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vxc.binding import Binding
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DType
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.plan import Plan
+from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, sat
+from vxc.source import Source, Span
+
+Number = int | float | bool
+_CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Device memory of one call, row-major."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`grid` blocks of a kernel. `arguments` follow `kernel.params`: a number for a Value, the plan's name of the array for a Buffer."""
+
+    kernel: Kernel
+    grid: int
+    arguments: tuple[Number | str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    workspaces: tuple[Workspace, ...]
+    launches: tuple[Launch, ...]
+
+
+def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:
+    """Evaluates the entries in order. Raises VxcError E0705 where a `require` is false."""
+    values: dict[str, Number] = {**binding.dims, **binding.scalars}
+    defined: dict[str, Inst] = {}
+    workspaces: list[Workspace] = []
+    launches: list[Launch] = []
+
+    def value(operand: Value | Const) -> Number:
+        return operand.value if isinstance(operand, Const) else values[operand.name]
+
+    for inst in plan.entries:
+        if inst.op == "workspace":
+            workspaces.append(Workspace(inst.result.name, inst.result.dtype, tuple(int(value(s)) for s in inst.result.shape)))
+        elif inst.op == "launch":
+            grid, *rest = inst.operands
+            arguments = tuple(a.name if isinstance(a, Buffer) else value(a) for a in rest)
+            launches.append(Launch(plan.kernel(inst.attr("kernel")), int(value(grid)), arguments))
+        elif inst.op == "require":
+            if not value(inst.operands[0]):
+                sides = [value(o) for o in defined[inst.operands[0].name].operands] if isinstance(inst.operands[0], Value) else []
+                raise _refused(inst, sides, source)
+        else:
+            values[inst.result.name] = _evaluate(inst, [value(o) for o in inst.operands])
+            defined[inst.result.name] = inst
+    return Schedule(tuple(workspaces), tuple(launches))
+
+
+def _evaluate(inst: Inst, operands: list[Number]) -> Number:
+    dtype = inst.operands[-1].dtype
+    if inst.op in SCALAR_OPS:
+        return evaluate(inst.op, dtype, *operands).item()
+    return _CONVERSIONS[inst.op](operands[0], dtype, inst.result.dtype).item()
+
+
+def _refused(inst: Inst, sides: list[Number], source: Source | None) -> VxcError:
+    span = None
+    if source and inst.loc:
+        start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
+        span = Span(start, start + 1)
+    notes = (f"here the two sides are {sides[0]} and {sides[1]}",) if len(sides) == 2 else ()
+    hint = "pass arrays whose sizes agree with the declaration"
+    return VxcError(Diagnostic("E0705", f"the call is refused: {inst.attr('what')} does not hold", source if span else None, span, notes=notes, help=hint))
