@@ -1,0 +1,141 @@
+"""Expressions of the typed tree on whole arrays; what each operation means comes from `vxc.semantics`."""
+
+from __future__ import annotations
+
+from functools import reduce as reduce_pairs
+from math import prod
+from typing import get_args
+
+import numpy as np
+
+from vxc.dtypes import I64
+from vxc.frontend.typed import Cast, Cond, Const, Expr, ExternCall, LetIn, Load, Op, Reduce, Scan, Var
+from vxc.interp.ast_machine import Machine
+from vxc.interp.ast_scope import Scope, pad
+from vxc.semantics import cast, dot, evaluate, reduce, reinterpret, sat, scan
+
+_CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
+_DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
+
+
+def _const(machine: Machine, node: Const, scope: Scope):
+    return np.asarray(node.value, node.dtype.numpy)
+
+
+def _var(machine: Machine, node: Var, scope: Scope):
+    missing = machine.unwritten.get(node.symbol)
+    if missing is not None:
+        wrong = scope.active(pad(missing, scope.depth))
+        if wrong.any():
+            raise machine.error("E0721", f"`{node.symbol.name}` is read, but nothing has written it", node.span, scope, wrong)
+    return pad(machine.values[node.symbol], scope.depth)
+
+
+def _load(machine: Machine, node: Load, scope: Scope):
+    indices = []
+    for index in node.indices:
+        indices.append((yield index, scope))
+    return machine.load(node, indices, scope)
+
+
+def _op(machine: Machine, node: Op, scope: Scope):
+    args = []
+    for arg in node.args:
+        args.append((yield arg, scope))
+    dtype = node.args[-1].dtype
+    if machine.trap_div and node.name in _DIVISIONS:
+        wrong = scope.active(args[1] == 0)
+        if wrong.any():
+            raise machine.error("E0724", "integer division by zero", node.span, scope, wrong, help="test the divisor first")
+    return evaluate(node.name, dtype, *args)
+
+
+def _cast(machine: Machine, node: Cast, scope: Scope):
+    return _CONVERSIONS[node.how]((yield node.arg, scope), node.arg.dtype, node.dtype)
+
+
+def _cond(machine: Machine, node: Cond, scope: Scope):
+    cond = yield node.cond, scope
+    then_scope, other_scope = scope.narrow(cond), scope.narrow(~cond)
+    if other_scope is None:
+        return (yield node.then, then_scope)
+    other = yield node.other, other_scope
+    return other if then_scope is None else np.where(cond, (yield node.then, then_scope), other)
+
+
+def _let_in(machine: Machine, node: LetIn, scope: Scope):
+    for symbol, value in node.lets:
+        machine.values[symbol] = yield value, scope
+    return (yield node.body, scope)
+
+
+def _extern_call(machine: Machine, node: ExternCall, scope: Scope):
+    args = []
+    for arg in node.args:
+        args.append((yield arg, scope))
+    machine.values.update(zip(node.params, args, strict=True))
+    return (yield node.body, scope)
+
+
+def _reduce(machine: Machine, node: Reduce, scope: Scope):
+    extents = []
+    for _, extent in node.binders:
+        extents.append((yield extent, scope))
+    result = None
+    for lengths, part in _by_lengths(extents, scope):
+        inner = part
+        for (symbol, _), length in zip(node.binders, lengths) if prod(lengths) else ():
+            inner = machine.enter(inner, symbol, _ZERO, _ONE, np.asarray(length), range(length))
+        args = []
+        for arg in node.args:
+            value = (yield arg, inner) if prod(lengths) else np.zeros((), arg.dtype.numpy)
+            args.append(_flatten(value, scope.depth, lengths))
+        operand = node.args[0].dtype
+        value = dot(*args, operand, node.order) if node.op == "dot" else reduce(node.op, args[0], operand, node.order)
+        result = value if result is None else np.where(part.mask, value, result)
+    return result
+
+
+_ZERO, _ONE = np.asarray(0, np.int64), np.asarray(1, np.int64)
+
+
+def _by_lengths(extents: list[np.ndarray], scope: Scope):
+    """Each tuple of extents that occurs, with the points where it does: a reduction's order depends on its length."""
+    extents = [np.maximum(e, 0) for e in extents]
+    if all(e.size == 1 for e in extents):
+        return [(tuple(int(e.reshape(())) for e in extents), scope)]
+    occurring = np.unique(np.stack([scope.select(e) for e in extents]), axis=1).T
+    return [
+        (tuple(int(n) for n in lengths), scope.narrow(reduce_pairs(np.logical_and, [e == n for e, n in zip(extents, lengths)])))
+        for lengths in occurring
+    ]
+
+
+def _flatten(value: np.ndarray, depth: int, lengths: tuple[int, ...]) -> np.ndarray:
+    """A value over outer axes and binders, the binders as one last axis in row-major order."""
+    outer = value.shape[:depth] if value.ndim else (1,) * depth
+    return np.broadcast_to(value, (*outer, *lengths)).reshape(*outer, prod(lengths))
+
+
+def _scan(machine: Machine, node: Scan, scope: Scope):
+    value = yield node.arg, scope
+    axis = next(k for k, opened in enumerate(scope.axes) if opened.symbol is node.binder)
+    shape = list(value.shape) if value.ndim else [1] * scope.depth
+    shape[axis] = scope.axes[axis].size
+    rows = np.moveaxis(np.broadcast_to(value, shape), axis, -1)
+    return np.moveaxis(scan(node.op, rows, node.arg.dtype, scope.axes[axis].order), -1, axis)
+
+
+EXPRESSIONS = {
+    Const: _const,
+    Var: _var,
+    Load: _load,
+    Op: _op,
+    Cast: _cast,
+    Cond: _cond,
+    LetIn: _let_in,
+    Reduce: _reduce,
+    Scan: _scan,
+    ExternCall: _extern_call,
+}
+assert set(EXPRESSIONS) == set(get_args(Expr)), "one handler for each class of expression"

@@ -1,0 +1,182 @@
+"""The AST interpreter's state: scalars, memory and watches of one run, opening axes, and the faults it finds.
+
+Expressions and statements are handlers of (machine, node, scope) for `vxc.frontend.worklist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import I64
+from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var
+from vxc.frontend.worklist import Handlers, run
+from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
+from vxc.interp.ast_scope import Axis, Scope, pad
+from vxc.interp.ast_watch import Collision, Watch
+from vxc.semantics import Order, evaluate
+from vxc.source import Span
+
+BUDGET = 1 << 22  # points that may be open at once: the outermost parallel axis is cut so that they are not exceeded
+
+
+@dataclass(eq=False)
+class Machine:
+    """One run of one kernel. `values` holds scalars by symbol, `unwritten` the points where a var holds nothing yet."""
+
+    kernel: TypedKernel
+    handlers: Handlers
+    debug: bool
+    trap_div: bool
+    values: dict[Symbol, np.ndarray] = field(default_factory=dict)
+    depths: dict[Symbol, int] = field(default_factory=dict)
+    unwritten: dict[Symbol, np.ndarray] = field(default_factory=dict)
+    memory: dict[Array, Storage] = field(default_factory=dict)
+    watches: list[Watch] = field(default_factory=list)
+    widths: dict[tuple[Loop, int], int] = field(default_factory=dict)
+
+    def run(self, node, scope: Scope):
+        """The value of an expression; for a statement (or a tuple of them) None."""
+        return run(self.handlers, self, node, scope)
+
+    # Scopes ---------------------------------------------------------------------------------------------------------------------
+
+    def enter(self, scope: Scope, symbol: Symbol, start, step, trips, part: range, order: Order | None = None) -> Scope | None:
+        """Open an axis over the iterations `part` of a binder that has `trips` at each point; None if no point is active."""
+        total, depth = scope.range(trips)[1], scope.depth + 1
+        t = np.arange(part.start, part.stop).reshape((1,) * scope.depth + (-1,))
+        self.values[symbol] = pad(start, depth) + t * pad(step, depth)
+        mask = None if scope.mask is None else pad(scope.mask, depth)
+        axes = (*scope.axes, Axis(symbol, part.start, len(part), total, order))
+        inner = Scope(axes, mask, (*scope.indices, symbol))
+        return inner if trips.size == 1 else inner.narrow(t < pad(trips, depth))
+
+    def width(self, loop: Loop, binder: int) -> int:
+        """About how many points one iteration of a binder of the loop opens, at most; extents that vary count as the largest of any array."""
+        key = (loop, binder)
+        if key not in self.widths:
+            widest = prod(self.extent(inner) for inner in loop.binders[binder + 1 :])
+            todo: list[tuple[object, int]] = [(loop.body, widest)]
+            while todo:
+                node, opened = todo.pop()
+                if isinstance(node, Loop) and node.kind == "parallel" or isinstance(node, Reduce):
+                    opened *= prod(self.extent(inner) for inner in node.binders)
+                elif isinstance(node, Declare):
+                    opened *= prod(self.extent((None, size)) for size in node.array.shape)
+                widest = max(widest, opened)
+                todo.extend((part, opened) for part in parts(node))
+            self.widths[key] = widest
+        return self.widths[key]
+
+    def extent(self, binder: tuple) -> int:
+        """Iterations of a binder, (symbol, extent) or (symbol, start, stop, step), as far as dimensions and constants tell."""
+        known = []
+        for expr in binder[1:]:
+            if not all(isinstance(n, (Const, Op)) or isinstance(n, Var) and n.symbol.kind in ("dim", "scalar") for n in walk(expr)):
+                return max((size for storage in self.memory.values() for size in storage.data.shape), default=1) or 1
+            known.append(self.run(expr, Scope()))
+        bounds = known if len(known) == 3 else (0, known[0], 1)
+        return max(int(trip_count(*bounds)), 1)
+
+    # Memory ---------------------------------------------------------------------------------------------------------------------
+
+    def load(self, node, indices: list[np.ndarray], scope: Scope) -> np.ndarray:
+        storage, place = self._locate(node, indices, scope)
+        try:
+            value = load(storage, place, scope)
+        except Unwritten as fault:
+            self._unwritten(node, indices, scope, fault)
+        self._watched(node, storage, place, scope, False)
+        return value
+
+    def store(self, node, indices: list[np.ndarray], value: np.ndarray, scope: Scope) -> None:
+        storage, place = self._locate(node, indices, scope)
+        self._watched(node, storage, place, scope, True)
+        store(storage, place, value, scope)
+
+    def atomic(self, node, indices: list[np.ndarray], value: np.ndarray, scope: Scope) -> np.ndarray | None:
+        storage, place = self._locate(node, indices, scope)
+        try:
+            return atomic(node.op, node.array.dtype, storage, place, value, scope, node.result is not None)
+        except Unwritten as fault:
+            self._unwritten(node, indices, scope, fault)
+
+    def _locate(self, node, indices: list[np.ndarray], scope: Scope) -> tuple[Storage, list[np.ndarray]]:
+        storage = self.memory[node.array]
+        try:
+            return storage, locate(storage, indices, scope)
+        except OutOfRange as fault:
+            index = self._at(fault.index, fault.where, scope)
+            extent = storage.data.shape[storage.lead + fault.axis]
+            text = f"index {index} is out of range for dimension {fault.axis} of `{node.array.name}`, which has {extent}"
+            raise self.error("E0720", text, node.span, scope, fault.where, help="guard it with an `if`, or correct the index") from None
+
+    def _unwritten(self, node, indices, scope: Scope, fault: Unwritten):
+        element = ", ".join(str(self._at(index, fault.where, scope)) for index in indices)
+        text = f"`{node.array.name}[{element}]` is read, but nothing has written it"
+        hint = "write it first" if node.array.space != "param" else "write it first, or declare the parameter `inout`"
+        raise self.error("E0721", text, node.span, scope, fault.where, help=hint) from None
+
+    def _watched(self, node, storage: Storage, place: list[np.ndarray], scope: Scope, writes: bool) -> None:
+        for watch in self.watches:
+            try:
+                watch.access(node.array, storage, place, scope, writes)
+            except Collision as fault:
+                element = f"`{node.array.name}[{', '.join(map(str, fault.element))}]`"
+                one, two = (self._iteration(watch, scope, number) for number in (fault.first, fault.second))
+                text = f"`@independent` does not hold: {one} {fault.verbs[0]} {element}, which {two} {fault.verbs[1]}"
+                hint = "use `atomic_add`, `atomic_max` or `atomic_min`, or a `serial` loop"
+                raise VxcError(Diagnostic("E0722", text, self.kernel.source, node.span, help=hint)) from None
+
+    # Diagnostics ----------------------------------------------------------------------------------------------------------------
+
+    def error(self, code: str, message: str, span: Span, scope: Scope, where: np.ndarray, help: str = "") -> VxcError:
+        """A fault at the first point of `where`, whose iteration goes into the message."""
+        at = ", ".join(f"{s.name}={self._at(pad(self.values[s], scope.depth), where, scope)}" for s in scope.indices)
+        return VxcError(Diagnostic(code, f"{message} (at {at})" if at else message, self.kernel.source, span, help=help))
+
+    def _at(self, value: np.ndarray, where: np.ndarray, scope: Scope):
+        """A value at the first point of `where`."""
+        where = np.broadcast_to(where, scope.sizes)
+        first = np.unravel_index(int(np.argmax(where)), where.shape) if where.ndim else ()
+        return np.broadcast_to(value, scope.sizes)[first].item()
+
+    def _iteration(self, watch: Watch, scope: Scope, number: int) -> str:
+        """The names and counts of an iteration given by its ordinal: `i=3, j=0` where the loops start at 0 by steps of 1."""
+        axes = scope.axes[: watch.depth]
+        counts = np.unravel_index(number, tuple(axis.total for axis in axes))
+        shown = list(zip(axes, counts))[-len(watch.loop.binders) :]
+        named = []
+        for axis, count in shown:
+            values = self.values[axis.symbol]
+            step = int(values.reshape(-1)[1] - values.reshape(-1)[0]) if axis.size > 1 else 1
+            named.append(f"{axis.symbol.name}={int(values.reshape(-1)[0]) + (int(count) - axis.first) * step}")
+        return ", ".join(named)
+
+
+def trip_count(start, stop, step) -> np.ndarray:
+    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where the step is 0."""
+    return np.maximum(evaluate("ceildiv", I64, evaluate("sub", I64, stop, start), step), 0)
+
+
+def parts(node: object) -> Iterator[object]:
+    """What a typed node or a tuple of them consists of, declarations of names left out."""
+    if isinstance(node, tuple):
+        yield from node
+    elif hasattr(node, "span") and not isinstance(node, (Symbol, Array)):
+        yield from (getattr(node, name) for name in node.__dataclass_fields__ if name != "span")
+
+
+def walk(root: object) -> Iterator[object]:
+    """Every typed node below and with `root`."""
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, tuple) and hasattr(node, "span"):
+            yield node
+        todo.extend(parts(node))
+
