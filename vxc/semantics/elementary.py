@@ -62,20 +62,21 @@ def _erfc(x, low):
     return y.reshape(x.shape)
 
 
-def _logistic(x, low):
-    """1 / (1 + exp(-x - low)), accurate to the last place also where it is tiny."""
-    e = np.exp(-np.abs(x))
-    e = e - e * np.copysign(1.0, x) * low
-    return np.where(x < 0, e, 1.0) / (1.0 + e)
+def _logistic_times(w, x, low):
+    """w / (1 + exp(-x - low)); the half exponent joins w first, so that a tiny factor is not rounded as a subnormal."""
+    half = np.exp(-0.5 * np.abs(x))
+    half = half - half * np.copysign(0.5, x) * low
+    e = half * half
+    return np.where(x < 0, (w * half / (1.0 + e)) * half, w / (1.0 + e))
 
 
 def _sigmoid(x):
-    return _logistic(x, 0.0)
+    return _logistic_times(1.0, x, 0.0)
 
 
 def _silu(x):
-    x = np.maximum(x, -1e3)  # so that -inf gives the limit
-    return x * _logistic(x, 0.0)
+    x = np.maximum(x, -2e3)  # so that -inf gives the limit
+    return _logistic_times(x, x, 0.0)
 
 
 def _gelu(x):
@@ -94,7 +95,7 @@ def _gelu_tanh(x):
     factor, factor_low = two_sum(np.float64(_GELU_A[0]), cubic)
     factor_low = factor_low + cubic_low + square_low * _GELU_B[0] + square * _GELU_B[1] + _GELU_A[1]
     high, low = two_product(z, factor)
-    return x * _logistic(high, low + z * factor_low)
+    return _logistic_times(x, high, low + z * factor_low)
 
 
 _F64 = {
