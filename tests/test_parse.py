@@ -243,31 +243,31 @@ Module @1:1
   Kernel name='k' @1:1
     Generic name='T' kind='dtype' @1:10
     Param direction='in' name='x' @1:20
-      TypeExpr name='T' @1:23
+      type: TypeExpr name='T' @1:23
         Extent @1:25
-          Name name='N' @1:25
+          size: Name name='N' @1:25
     Param direction='out' name='y' @1:29
-      TypeExpr name='T' @1:36
+      type: TypeExpr name='T' @1:36
         Extent @1:38
-          Name name='N' @1:38
-    Block @1:42
+          size: Name name='N' @1:38
+    body: Block @1:42
       Loop kind='parallel' @2:15
         Attr name='lanes' @2:5
           Number text='4' value=4 @2:12
         Binder name='i' @2:24
-          Name name='N' @2:29
-        Block @2:31
+          stop: Name name='N' @2:29
+        body: Block @2:31
           Assign op='=' @2:33
-            Subscript @2:33
-              Name name='y' @2:33
+            target: Subscript @2:33
+              base: Name name='y' @2:33
               Index @2:35
-                Name name='i' @2:35
-            Binary op='+' @2:40
-              Subscript @2:40
-                Name name='x' @2:40
+                value: Name name='i' @2:35
+            value: Binary op='+' @2:40
+              left: Subscript @2:40
+                base: Name name='x' @2:40
                 Index @2:42
-                  Name name='i' @2:42
-              Number text='0.5' value=0.5 @2:47
+                  value: Name name='i' @2:42
+              right: Number text='0.5' value=0.5 @2:47
 """
 
 

@@ -6,6 +6,7 @@ After a mistake, reading goes on at the next item, so that every item of a file 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from lark import Lark, TextSlice
@@ -14,7 +15,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from vxc import grammars
 from vxc.diag import Diagnostics, Label
 from vxc.frontend.build import Build, Fault
-from vxc.frontend.node import Node, children, fields
+from vxc.frontend.node import Node, fields
 from vxc.frontend.syntax import Module
 from vxc.frontend.syntax_errors import explain_character, explain_token
 from vxc.source import Source, Span
@@ -57,17 +58,17 @@ def _next_item(text: str, after: int) -> int:
 
 
 def dump(root: Node) -> str:
-    """A tree as text, a node a line: class, plain fields, line:column for a module's nodes; children indented below."""
+    """A tree as text, one node a line: field, class, plain fields and, below a Module, line:column; children indented."""
     place = root.source.position if isinstance(root, Module) else None
     lines: list[str] = []
-    todo: list[tuple[int, Node]] = [(0, root)]
+    todo: list[tuple[str, str, Node]] = [("", "", root)]
     while todo:
-        depth, node = todo.pop()
-        lines.append("  " * depth + " ".join([type(node).__name__, *_plain(node)]))
+        indent, label, node = todo.pop()
+        lines.append(indent + " ".join([label + type(node).__name__, *_plain(node)]))
         if place:
             line, column = place(node.span.start)
             lines[-1] += f" @{line}:{column}"
-        todo += ((depth + 1, child) for child in reversed(tuple(children(node))))
+        todo += reversed([(indent + "  ", name, child) for name, child in _below(node)])
     return "\n".join(lines) + "\n"
 
 
@@ -75,6 +76,16 @@ def _plain(node: Node) -> list[str]:
     """The fields that hold neither nodes nor places."""
     values = ((name, getattr(node, name)) for name in fields(node))
     return [f"{name}={value!r}" for name, value in values if isinstance(value, (str, int, float))]
+
+
+def _below(node: Node) -> Iterator[tuple[str, Node]]:
+    """The child nodes, with a label where the field holds one node."""
+    for name in fields(node):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield f"{name}: ", value
+        elif isinstance(value, tuple):
+            yield from (("", part) for part in value if isinstance(part, Node))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ _HEADS = frozenset("KERNEL PROGRAM FN EXTERN EXAMPLE IMPORT LET VAR SPACE LOOP W
 _ASSIGNMENTS = "= += -= *= /= |= &= ^= <<= >>=".split()
 _OPERATORS = "|| && == != <= >= < > | ^ & << >> + - * / // % as".split()
 _COMPARISONS = frozenset("== != <= >= < >".split())
+_AFTER_STATEMENT = RESERVED - set("as in out inout else true false".split()) | {"}", "@", ""}  # "" is the end
 _ATOMS = ["a name", "a number", "a string", "true", "false", "("]
 
 # Sets of expected things that go by one word, or by none: whole groups are replaced, in this order.
@@ -91,7 +92,7 @@ class Stuck:
     def found(self) -> str:
         if self.token.type == "$END":
             return "the end of the file"
-        return "a string" if self.token.type == "STRING" else f"`{self.token}`"
+        return "a string" if self.token.type == "STRING" else f"`{self.token[:40]}`"
 
 
 def explain_token(error: UnexpectedToken, text: str, terminals: list[TerminalDef]) -> Fault:
@@ -196,7 +197,7 @@ def _condition_assigns(stuck: Stuck) -> Fault | None:
     """`if a = b`: `=` with only an expression between it and the `if` or `while`."""
     if stuck.token.value != "=":
         return None
-    word = next((t for t in reversed(stuck.tokens) if t.value in ("if", "while") or t.value in "{;[=:"), None)
+    word = next((t for t in reversed(stuck.tokens) if t.value in ("if", "while") or t.value in ("{", ";", "[", "=", ":")), None)
     if word is None or word.value not in ("if", "while"):
         return None
     return Fault("E0110", "`=` assigns; a condition compares", at(stuck.token), help="write `==`")
@@ -220,8 +221,7 @@ def _extra_semicolon(stuck: Stuck) -> Fault | None:
 
 
 def _missing_semicolon(stuck: Stuck) -> Fault | None:
-    starts_statement = stuck.token.value in RESERVED - {"as", "in", "out", "inout", "else", "true", "false"} or stuck.token.value in "}@"
-    if ";" in stuck.expected and (stuck.new_line or starts_statement):
+    if ";" in stuck.expected and (stuck.new_line or stuck.token.value in _AFTER_STATEMENT):
         return Fault("E0108", "expected `;` here", _after(stuck), help="end the statement with `;`", secondary=_reading(stuck))
     return None
 
@@ -229,7 +229,7 @@ def _missing_semicolon(stuck: Stuck) -> Fault | None:
 def _missing_closer(stuck: Stuck) -> Fault | None:
     """`f(a;` or `x[i) `: something ends before the bracket it stands in."""
     bracket = stuck.unclosed
-    if bracket is None or bracket.value == "{" or stuck.token.value not in ";{})]":
+    if bracket is None or bracket.value == "{" or stuck.token.value not in (";", "{", "}", ")", "]"):
         return None
     closer = _CLOSER[bracket.value]
     if closer not in stuck.expected:
