@@ -1,0 +1,135 @@
+"""Uniformity: over which threads of a block each value of a kernel is the same, and which threads reach an instruction together.
+
+What depends on the thread index is followed through arithmetic, cells and control with a work list; linear in the number
+of instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.walk import LOOPS, Regions
+
+BLOCK = 0  # the span of what is the same in every thread of the block
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """Spans: a value (or cell) of span w is the same in all threads of each aligned group of w threads; BLOCK: in all threads.
+
+    `spans` is by name; what is not in it has span BLOCK. `control[i]` is the span of threads that reach instruction i together.
+    """
+
+    spans: dict[str, int]
+    control: tuple[int, ...]
+
+    def span(self, operand: Operand) -> int:
+        return BLOCK if isinstance(operand, Const) else self.spans.get(operand.name, BLOCK)
+
+    def level(self, operand: Operand, group: int) -> str:
+        """'block', 'group' (of so many threads) or 'thread': the widest of them over which the operand is uniform."""
+        span = self.span(operand)
+        return "block" if span == BLOCK else "thread" if span % group else "group"
+
+
+def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
+    """Spans of all values, by following what depends on the thread index.
+
+    Global and shared memory hold one value for each address. The result of a shuffle is taken as uniform over its group,
+    since lowering reads it only at the end of the whole exchange; this is assumed, not shown.
+    """
+    regions = regions or Regions.of(kernel.insts)
+    graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1))
+    for i, inst in enumerate(kernel.insts):
+        graph.flow(inst, i, regions)
+    spans = graph.solve()
+    control = tuple(spans.get(p, BLOCK) for p in regions.parent)
+    return Uniformity({name: span for name, span in spans.items() if isinstance(name, str)}, control)
+
+
+class _Flow:
+    """What each span is made from. Nodes are names, and positions of openers (who gets to run their body)."""
+
+    def __init__(self, threads: int, group: int):
+        self.threads = threads
+        self.group = self.narrowed(group)
+        self.seeds: dict[str | int, int] = {}
+        self.targets: dict[str | int, list[str | int]] = {}
+        self.quotients: dict[str, int] = {}  # value -> q where it is thread_index // q
+
+    def narrowed(self, span: int) -> int:
+        return BLOCK if self.threads and span >= self.threads else span
+
+    def seed(self, node: str | int, span: int) -> None:
+        self.seeds[node] = gcd(self.seeds.get(node, BLOCK), span)
+
+    def edge(self, source: Operand | int, target: str | int) -> None:
+        if not isinstance(source, Const) and source != -1:
+            self.targets.setdefault(source if isinstance(source, int) else source.name, []).append(target)
+
+    def flow(self, inst: Inst, i: int, regions: Regions) -> None:
+        op, operands, parent = inst.op, inst.operands, regions.parent[i]
+        buffer = operands[0] if operands and isinstance(operands[0], Buffer) else None
+        private = buffer is not None and buffer.space in ("cell", "local")
+        if op in ("if", "loop", "while", "reduce", "scan", "extern", "role"):
+            for source in (parent, *(o for o in operands if not isinstance(o, Buffer))):
+                self.edge(source, i)
+            if op in ("reduce", "scan") or inst.attr("map") == "lanes":
+                self.seed(i, 1)
+        if op in ("break", "continue"):
+            left = regions.innermost(i, LOOPS)
+            if left >= 0:
+                self.edge(parent, left)
+        if private and op in ("store", "atomic", "extern", "reduce"):
+            for source in (parent, *(operands[1:] if op != "reduce" else ())):
+                self.edge(source, buffer.name)
+            if op == "reduce":
+                self.seed(buffer.name, self.group)
+        if isinstance(inst.result, Value):
+            self.result(inst, buffer if private else None)
+
+    def result(self, inst: Inst, private: Buffer | None) -> None:
+        name = inst.result.name
+        quotient = self.quotient(inst)
+        if quotient:
+            self.quotients[name] = quotient
+            self.seed(name, self.narrowed(quotient))
+        elif inst.op in ("shfl_xor", "shfl_up", "shfl_idx"):
+            self.seed(name, self.narrowed(inst.attr("width", 1)))
+        else:
+            if inst.op in ("atomic", "prefix", "reduce", "scan") or inst.attr("map") == "lanes":
+                self.seed(name, 1)
+            if inst.attr("map") == "blocks":
+                self.seed(name, self.group)
+            for operand in inst.operands:
+                if not isinstance(operand, Buffer) or operand is private:
+                    self.edge(operand, name)
+
+    def quotient(self, inst: Inst) -> int:
+        """q > 0 where the result is thread_index // q."""
+        if inst.op == "thread_index":
+            return 1
+        first = inst.operands[0] if inst.operands else None
+        of = self.quotients.get(first.name, 0) if isinstance(first, Value) else 0
+        if inst.op == "cast" and inst.result.dtype.is_int and inst.result.dtype.bits >= 16:
+            return of
+        by = inst.operands[1].value if len(inst.operands) == 2 and isinstance(inst.operands[1], Const) else 0
+        if inst.op in ("floordiv", "tdiv") and by > 0:
+            return of * by
+        return of << by if inst.op == "shr" and 0 <= by < 16 else 0
+
+    def solve(self) -> dict[str | int, int]:
+        """Lower every target to the gcd of its sources until nothing changes; a span only ever falls to a divisor."""
+        spans: dict[str | int, int] = dict(self.seeds)
+        todo = list(spans)
+        while todo:
+            node = todo.pop()
+            for target in self.targets.get(node, ()):
+                old = spans.get(target, BLOCK)
+                new = gcd(old, spans[node])
+                if new != old:
+                    spans[target] = new
+                    todo.append(target)
+        return spans

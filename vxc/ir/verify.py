@@ -1,0 +1,177 @@
+"""The verifier: what every plan must satisfy after lowering and after each pass, and any that comes in as text.
+
+Of plan entries and kernel bodies alike, code by code (each is a row of `_RULES` or a function named below):
+
+E0502  opcodes, reductions and launched kernels exist
+E0510  every opener has its `end`, every `else` its `if`, and `end` names the index of its loop
+E0511  a name is defined once in a body, values and buffers counted together, and is a name that can be read back
+E0512  a name is used only after its definition and inside the region that holds it
+E0513  operands are as many, of the kinds and of the dtypes that the opcode takes
+E0514  there is a result just where the opcode gives one, of the right dtype
+E0515  attributes are known, typed, among the choices, in name order, and all required ones are there; orders are valid
+E0516  the opcode is legal at the stage
+E0517  `break` and `continue` stand in a serial loop, `contribute` and `prefix` directly in their `reduce` and `scan`, and each
+       `reduce` has exactly one `contribute`, of a dtype that fits its cell
+E0518  a constant index lies inside a constant extent (not under an `if`, which may guard it; before prove-parallel, which
+       reports the author's mistakes, nothing is checked)
+E0519  nothing writes an `in` parameter
+E0520  storage fits its space: cells have no shape, locals and shared arrays a constant one, strides match the rank
+E0521  what a block or group of threads does together is not under divergent control
+E0522  a launch passes what its kernel's parameters take, and each kernel is launched
+E0523  the signature and header of a plan or kernel are well-formed
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel, Value
+from vxc.ir.ops import OPS
+from vxc.ir.plan import Plan
+from vxc.ir.printer import print_inst
+from vxc.ir.rules import RULES, Body, shape_problem
+from vxc.ir.walk import RegionError, Regions
+
+_NAME = re.compile(r"[^\W\d][\w.]*|\d+")  # as in grammar/vxir.lark
+_WORD = re.compile(r"[^\W\d][\w.-]*")
+
+
+class Problem(NamedTuple):
+    """A broken rule: in which kernel ('' for the plan itself), at which instruction (-1 for the header)."""
+
+    kernel: str
+    index: int
+    code: str
+    message: str
+
+
+def verify(plan: Plan) -> None:
+    """Raises VxcError with every broken rule, each naming the kernel and the instruction."""
+    found = problems(plan)
+    if found:
+        bodies = {"": plan.entries, **{k.name: k.insts for k in plan.kernels}}
+        raise VxcError(Diagnostic(p.code, p.message, notes=(_where(plan, p, bodies[p.kernel]),)) for p in found)
+
+
+def _where(plan: Plan, problem: Problem, insts: Sequence[Inst]) -> str:
+    body = f"kernel @{problem.kernel}" if problem.kernel else f"plan @{plan.name}"
+    if problem.index < 0:
+        return f"in the header of {body}"
+    inst = insts[problem.index]
+    text = print_inst(inst) if inst.op in OPS else inst.op
+    return f"in {body}, instruction {problem.index}: {text}"
+
+
+def problems(plan: Plan) -> list[Problem]:
+    """Every broken rule of a plan; of instructions at most one each."""
+    found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan)]
+    found += _body(plan, plan.params, plan.entries)
+    for kernel in plan.kernels:
+        found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
+        found += _body(plan, kernel.params, kernel.insts, kernel)
+    return found
+
+
+def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None) -> Iterator[Problem]:
+    name = kernel.name if kernel else ""
+    unknown = [Problem(name, i, "E0502", f"there is no opcode `{inst.op}`") for i, inst in enumerate(insts) if inst.op not in OPS]
+    if unknown:
+        yield from unknown
+        return
+    try:
+        regions = Regions.of(insts)
+    except RegionError as error:
+        yield Problem(name, error.index, "E0510", str(error))
+        return
+    body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
+    broken = dict(_names(params, insts, regions))
+    for i, inst in enumerate(insts):
+        found = broken.get(i) or next(((code, wrong) for code, rule in RULES if (wrong := rule(body, i, inst))), None)
+        if found:
+            yield Problem(name, i, *found)
+
+
+def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], regions: Regions) -> Iterator[tuple[int, tuple[str, str]]]:
+    """(position, (code, message)) where names are wrong: walks the instructions with the names now visible."""
+    visible = {p.name: p for p in params}
+    taken = set(visible)
+    frames: list[list[str]] = []  # names defined in each open region
+    opened: list[Inst] = []
+    for i, inst in enumerate(insts):
+        if inst.op == "end":
+            index = opened[-1].result
+            if inst.operands != (() if index is None else (index,)):
+                yield i, ("E0510", f"this `end` closes `{opened[-1].op}`" + (f" and reads `end {index}`" if index else ""))
+        else:
+            bad = next((o for o in _mentioned(inst) if not isinstance(o, Const) and visible.get(o.name) != o), None)
+            if bad is not None:
+                known = visible.get(bad.name)
+                why = "it is not what that name means there" if known else "it is not defined before this, or in a region that has ended"
+                yield i, ("E0512", f"{bad} is used, but {why}")
+        if inst.op in ("end", "else"):
+            for name in frames.pop():
+                visible.pop(name, None)
+            opener = opened.pop()
+        if inst.op == "else" or OPS[inst.op].opens:
+            frames.append([])
+            opened.append(opener if inst.op == "else" else inst)
+        result = inst.result
+        if result is None:
+            continue
+        if result.name in taken or not _NAME.fullmatch(result.name):
+            yield i, ("E0511", f"{result} is {'defined already' if result.name in taken else 'not a name that can be read back'}")
+        taken.add(result.name)
+        visible[result.name] = result
+        if frames:
+            frames[-1].append(result.name)
+
+
+def _mentioned(inst: Inst) -> Iterator[Value | Buffer | Const]:
+    yield from inst.operands
+    if isinstance(inst.result, Buffer):
+        yield from inst.result.shape
+
+
+def _plan_header(plan: Plan) -> Iterator[str]:
+    yield from _signature(plan.name, plan.params)
+    names = [k.name for k in plan.kernels]
+    yield from (f"two kernels are called @{name}" for name in sorted(set(names)) if names.count(name) > 1)
+    launched = {inst.attr("kernel") for inst in plan.entries if inst.op == "launch"}
+    yield from (f"kernel @{name} is never launched" for name in names if name not in launched)
+    yield from (f"{p} of a plan has space {p.space!r}" for p in plan.buffers if p.space != "param")
+
+
+def _kernel_header(kernel: Kernel) -> Iterator[str]:
+    yield from _signature(kernel.name, kernel.params)
+    if kernel.stage not in STAGES:
+        yield f"`{kernel.stage}` is no stage, which are {', '.join(STAGES)}"
+    if len(set(kernel.done)) != len(kernel.done):
+        yield "a pass occurs twice in `done`"
+    given = [name for name, _ in kernel.attrs]
+    if given != sorted(set(given)):
+        yield "the attributes of the kernel are not in name order, each once"
+    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not _WORD.fullmatch(word))
+
+
+def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
+    names = [p.name for p in params]
+    if len(set(names)) != len(names):
+        yield "two parameters have one name"
+    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not _NAME.fullmatch(n))
+    values = {p.name: p for p in params if isinstance(p, Value)}
+    for p in params:
+        if isinstance(p, Value):
+            if p.dtype.is_storage:
+                yield f"parameter {p} is {p.dtype}, which no scalar is"
+            continue
+        if (p.space, p.mode) not in (("workspace", ""), *(("param", mode) for mode in ("in", "out", "inout"))):
+            yield f"parameter {p} has space {p.space!r} and mode {p.mode!r}"
+        wrong = shape_problem(p)
+        if wrong:
+            yield wrong
+        for n in (*p.shape, *(p.strides or ())):
+            if isinstance(n, Value) and values.get(n.name) != n:
+                yield f"extent {n} of {p} is not a parameter"
