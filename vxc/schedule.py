@@ -85,5 +85,6 @@ def _refused(inst: Inst, sides: list[Number], source: Source | None) -> VxcError
         start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
         span = Span(start, start + 1)
     notes = (f"here the two sides are {sides[0]} and {sides[1]}",) if len(sides) == 2 else ()
+    message = f"the call is refused, for this does not hold: {inst.attr('what')}"
     hint = "pass arrays whose sizes agree with the declaration"
-    return VxcError(Diagnostic("E0705", f"the call is refused: {inst.attr('what')} does not hold", source if span else None, span, notes=notes, help=hint))
+    return VxcError(Diagnostic("E0705", message, source if span else None, span, notes=notes, help=hint))

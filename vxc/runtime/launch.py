@@ -47,9 +47,11 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe_device(array, name) for name, array in arguments.items() if name in declared}
+    for name in sorted(declared.keys() - views.keys()):
+        raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
     binding = bind(params, _described(views, declared), {k: v for k, v in arguments.items() if k not in views}, source=compiled.source)
     for name, param in declared.items():
-        _check_view(param, views.get(name))
+        _check_view(param, views[name])
     _check_overlap(views, declared)
     plan = _scheduled(compiled, binding)
     cuda = driver()
@@ -106,12 +108,12 @@ def _described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam
     return {name: Described(view.shape, dtype(name, view), view.strides) for name, view in views.items()}
 
 
-def _check_view(param: ArrayParam, view: ArrayView | None) -> None:
+def _check_view(param: ArrayParam, view: ArrayView) -> None:
+    """What `bind` leaves: that the array may be written, lies as declared, and is aligned."""
     name = param.name
-    if view is None:
-        raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
     if view.readonly and param.mode != "in":
-        raise VxcError(Diagnostic("E0703", f"argument `{name}` is `{param.mode}`, but the array is read-only", help="pass a writable array"))
+        message = f"argument `{name}` is `{param.mode}`, but the array is read-only"
+        raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
     dense = contiguous_strides(view.shape)
     if param.strides is None and view.size and any(n > 1 and s != d for n, s, d in zip(view.shape, view.strides, dense)):
         message = f"argument `{name}` has strides {list(view.strides)}, but the kernel declares it contiguous (strides {list(dense)})"
