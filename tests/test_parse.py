@@ -332,7 +332,7 @@ FILES = [
     ("import f;", "E0107", "1:8", "expected a string, found `f`"),
     ("example k(x = 1)\n", "E0108", "1:17", "expected `;` here"),
     ("@fp(fast)", "E0107", "1:10", "expected an item (`kernel`, `fn`, ...), found the end of the file"),
-    ("hello", "E0107", "1:1", "expected an item (`kernel`, `fn`, ...) or the end of the file, found `hello`"),
+    ("hello", "E0107", "1:1", "expected an item (`kernel`, `fn`, ...), found `hello`"),
     ("kernel k() { }\n}\n", "E0109", "2:1", "this `}` closes nothing"),
     ("kernel k(x: f32 {\n}\n", "E0109", "1:16", "expected `)` here"),
     ("kernel k() {\n", "E0109", "1:12", "this `{` is never closed"),

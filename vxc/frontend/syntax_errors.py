@@ -34,17 +34,19 @@ _GROUPS = (
     ("an item (`kernel`, `fn`, ...)", {*_ITEM_WORDS, "@"}),
     ("a statement", {*_ATOMS, *"let var grid serial shared while if break continue return { @".split()}),
     ("", set("parallel unroll pipelined persistent fragment local".split())),
+    ("an expression", {*_ATOMS, *"- ! ~ @ if [".split()}),
     ("an expression", {*_ATOMS, *"- ! ~ @ if".split()}),
     ("an expression", {*_ATOMS, *"- ! ~ @".split()}),
     ("", {"(", "["}),
     ("`=`", set(_ASSIGNMENTS)),
 )
-_TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"], "$END": ["the end of the file"]}
+_TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"], "$END": []}
 
 # Words and characters of other languages, and what to write here.
 _FOREIGN = {
     "and": "`&&`", "or": "`||`", "not": "`!`", "elif": "`else if`", "for": "`serial i in n { }`", "def": "`fn`",
-    "//": "`#` before a comment", "==": "`=`", "++": "`+= 1`", "--": "`-= 1`", "?": "`if c { a } else { b }`", "'": '`"` around a string',
+    "//": "`#` before a comment", "==": "`=`", "++": "`+= 1`", "--": "`-= 1`", "?": "`if c { a } else { b }`",
+    "'": '`"` around a string', ".": "`x[i]` for an element; nothing has members",
     "−": "`-`", "×": "`*`", "·": "`*`", "÷": "`/`", "≤": "`<=`", "≥": "`>=`", "≠": "`!=`", "“": '`"`', "”": '`"`',
 }  # fmt: skip
 
@@ -253,10 +255,11 @@ def _unexpected(stuck: Stuck) -> Fault:
             found += [label] if label else []
     words = words - set(_OPERATORS) or words
     found += sorted(word if " " in word else f"`{word}`" for word in words)
-    message = f"unexpected {stuck.found}"
+    message, help = f"unexpected {stuck.found}", f"remove {stuck.found}"
     if 0 < len(found) <= 4:
         message = f"expected {_alternatives(found)}, found {stuck.found}"
-    return Fault("E0107", message, at(stuck.token), help=_hint(stuck), secondary=_reading(stuck))
+        help = f"write {_alternatives(found)} here" + (f", or remove {stuck.found}" if stuck.token.value else "")
+    return Fault("E0107", message, at(stuck.token), _hint(stuck) or help, _reading(stuck))
 
 
 _RULES = (
@@ -299,7 +302,7 @@ def _hint(stuck: Stuck) -> str:
     word = next((w for w in (stuck.token.value, last, last + stuck.token.value, spelt) if w in _FOREIGN), None)
     if word is not None:
         return f"write {_FOREIGN[word]} instead of `{word}`"
-    if stuck.token.value in _COMPARISONS:
+    if stuck.token.value in _COMPARISONS and "||" in stuck.expected:
         return "comparisons do not chain: write `a < b && b < c`"
     if stuck.token.type == "NAME" and stuck.token.start_pos == stuck.before and stuck.text[stuck.before - 1].isdigit():
         return "a number has no suffix: use `as`, as in `2 as f32`"
