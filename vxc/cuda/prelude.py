@@ -1,6 +1,6 @@
 """The device helpers a kernel needs, cut out of `prelude.cuh`.
 
-The file is the only table: a block's name is the first `vx_` identifier after its comment, its dependencies are the other
+The file is the only table: a block's name is the first function or struct that it defines, its dependencies are the other
 `vx_` identifiers in it. Blocks come out in file order, so the text of a kernel is deterministic.
 """
 
@@ -14,6 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
+_DEFINED = re.compile(r"\bvx_\w+(?=\(| \{|<\d+> \{)")
 _HEADERS = {  # header: the part of an identifier that asks for it
     "cuda_fp16.h": "half",
     "cuda_bf16.h": "bfloat16",
@@ -49,7 +50,7 @@ def blocks() -> tuple[Block, ...]:
 def _block(text: str) -> Block:
     lines = text.split("\n")
     code = next(i for i, line in enumerate(lines) if not line.startswith("//"))
-    name = next(word for word in _IDENTIFIER.findall("\n".join(lines[code:])) if word.startswith("vx_"))
+    name = _DEFINED.search("\n".join(lines[code:])).group()
     return Block(name, " ".join(line.removeprefix("//").strip() for line in lines[:code]), text)
 
 

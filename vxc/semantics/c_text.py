@@ -6,7 +6,7 @@ Arguments are expressions of the operand dtype, already parenthesised where they
 
 from __future__ import annotations
 
-from vxc.dtypes import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I64, U64, DType
+from vxc.dtypes import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I32, I64, U64, DType
 from vxc.semantics.c_literal import c_literal
 from vxc.semantics.casts import FLOAT_MAX
 from vxc.semantics.table import SCALAR_OPS, accepts
@@ -132,7 +132,7 @@ def _to_f32_odd(expr: str, src: DType) -> str:
 def _trunc(expr: str, dst: DType) -> str:
     if dst.bits == 64 or dst.bits == 32 and dst.kind == "u":
         return f"vx_trunc_{dst.name}({expr})"
-    return f"vx_trunc_int<{dst.c}>({expr}, {dst.min}, {dst.max})".replace(str(-(2**31)), "-2147483647 - 1")
+    return f"vx_trunc_int<{dst.c}>({expr}, {c_literal(dst.min, I32)}, {c_literal(dst.max, I32)})"
 
 
 def _wrap(expr: str, dst: DType) -> str:
@@ -144,13 +144,13 @@ def c_sat(expr: str, src: DType, dst: DType) -> str:
     if dst == BOOL or (dst.is_int and src.is_float):
         return c_cast(expr, src, dst)
     if dst.is_int:
-        if not src.is_int or (dst.min <= src.min and src.max <= dst.max):
+        if dst.min <= src.min and src.max <= dst.max:
             return c_cast(expr, src, dst)
         ends = (c_literal(max(src.min, dst.min), src), c_literal(min(src.max, dst.max), src))
         clamped = f"vx_clamp<{src.c}>({expr}, {', '.join(ends)})"
         return clamped if src == dst else c_cast(clamped, src, dst)
     if F64 not in (src, dst) and dst != F32:
-        wide, expr = F32, _to_f32_odd(c_cast(expr, src, F32), F32) if src.is_float else _to_f32_odd(expr, src)
+        wide, expr = F32, c_cast(expr, src, F32) if src.is_float else _to_f32_odd(expr, src)
     else:
         wide = F64 if F64 in (src, dst) else F32
         expr = c_cast(expr, src, wide)

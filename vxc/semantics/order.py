@@ -27,7 +27,7 @@ class Order:
     parts: int = 1
 
     def __str__(self) -> str:
-        return f"({self.v}, {self.chunk}, {self.lanes}, {self.parts})"
+        return f"[{self.v}, {self.chunk}, {self.lanes}, {self.parts}]"
 
     def span(self, n: int) -> int:
         """S, the elements of a part for a reduction over n."""
@@ -41,10 +41,10 @@ class Order:
 
 
 def parse_order(text: str) -> Order:
-    """The inverse of `str(order)`: "(v, chunk, lanes, parts)". ValueError where it is not one."""
-    fields = [int(part) for part in text.strip().strip("()").split(",")]
+    """The inverse of `str(order)`: "[v, chunk, lanes, parts]". ValueError where it is not one."""
+    fields = [int(part) for part in text.strip().strip("[]").split(",")]
     if len(fields) != 4:
-        raise ValueError(f"an order has four fields (v, chunk, lanes, parts), not {text!r}")
+        raise ValueError(f"an order has four fields [v, chunk, lanes, parts], not {text!r}")
     return Order(*fields)
 
 
