@@ -167,8 +167,12 @@ def parts(node: object) -> Iterator[object]:
     """What a typed node or a tuple of them consists of, declarations of names left out."""
     if isinstance(node, tuple):
         yield from node
-    elif hasattr(node, "span") and not isinstance(node, (Symbol, Array)):
+    elif _is_tree(node):
         yield from (getattr(node, name) for name in node.__dataclass_fields__ if name != "span")
+
+
+def _is_tree(node: object) -> bool:
+    return hasattr(node, "span") and not isinstance(node, (Symbol, Array))
 
 
 def walk(root: object) -> Iterator[object]:
@@ -176,7 +180,7 @@ def walk(root: object) -> Iterator[object]:
     todo = [root]
     while todo:
         node = todo.pop()
-        if not isinstance(node, tuple) and hasattr(node, "span"):
+        if _is_tree(node):
             yield node
         todo.extend(parts(node))
 
