@@ -91,6 +91,13 @@ _ERRORS = {
     "E0722": "iterations called `@independent` that are not",
     "E0723": "an assertion that fails",
     "E0724": "an integer division by zero",
+    "E0725": "threads that race",
+    "E0726": "a barrier in divergent code",
+    "E0727": "warps that wait for each other for ever",
+    "E0728": "a shuffle from a lane that does not run",
+    "E0729": "a misaligned vector access",
+    "E0730": "a layout that does not fit its loop",
+    "E0731": "a loop that steps by 0",
 }  # fmt: skip
 
 _WARNINGS: dict[str, str] = {}
