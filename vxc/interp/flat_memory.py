@@ -1,0 +1,190 @@
+"""Storage and its accesses: global, shared and local arrays as flat NumPy arrays, cells as values.
+
+Every access checks bounds; with `debug` also that what is read was written, and races. An array that exists once per lane
+or block lies in one flat array, `lead` giving the offset at which each lane's own copy starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from vxc.dtypes import I8, DType
+from vxc.interp.flat_lanes import Lanes, both, either, lanes, lift, lift_lanes, minus
+from vxc.interp.flat_machine import Machine, Step
+from vxc.interp.flat_races import Shadow
+from vxc.ir.kernel import Buffer
+from vxc.semantics import cast
+
+_POISON = 0x5A
+
+
+@dataclass
+class Memory:
+    """An array. `strides` are in elements; `written` is None where all of it was, `races` where they are not watched."""
+
+    name: str
+    dtype: DType
+    space: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    data: np.ndarray
+    lead: np.ndarray | int = 0
+    written: np.ndarray | None = None
+    races: Shadow | None = None
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last of one copy."""
+        return span(self.shape, self.strides)
+
+    def element(self, at: int) -> str:
+        """`x[3, 5]`: the element at an offset, in the user's terms."""
+        at %= max(self.extent, 1)
+        index = [0] * len(self.shape)
+        for axis in sorted(range(len(self.shape)), key=lambda k: -self.strides[k]):
+            index[axis], at = divmod(at, max(self.strides[axis], 1))
+        return f"{self.name}[{', '.join(map(str, index))}]"
+
+    def view(self) -> np.ndarray:
+        """The (only) array with its own shape and strides."""
+        size = self.data.itemsize
+        return np.lib.stride_tricks.as_strided(self.data, self.shape, [s * size for s in self.strides])
+
+
+def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else 0
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def poisoned(size: int, dtype: DType) -> np.ndarray:
+    """Fresh memory that no one should read: NaN, or bytes 0x5A."""
+    if dtype.is_float:
+        return np.full(size, np.nan, dtype.numpy)
+    raw = np.full(size * dtype.bytes, _POISON, np.int8)
+    return raw.view(dtype.numpy) if dtype.bytes > 1 else cast(raw, I8, dtype)
+
+
+@dataclass
+class Cell:
+    """A variable of each lane over the axes open at its declaration; stores make a new array, never change one."""
+
+    name: str
+    depth: int
+    value: np.ndarray | None = None
+    written: Lanes = False
+
+    def load(self, m: Machine, step: Step) -> np.ndarray:
+        missing = minus(m.mask, lift_lanes(self.written, m.depth))
+        if missing is not False and (m.debug or self.value is None):
+            raise m.fault("E0721", f"`{self.name}` is read before anything is stored to it", step.inst, m.first(missing))
+        return lift(self.value, m.depth)
+
+    def store(self, m: Machine, mask: Lanes, value: np.ndarray, step: Step) -> None:
+        if m.depth > self.depth:
+            text = f"several lanes store to `{self.name}`, which is declared outside of their loop"
+            raise m.fault("E0722", text, step.inst, m.first(mask))
+        self.value = value if mask is True or self.value is None else np.where(mask, value, self.value)
+        self.written = either(self.written, mask)
+
+
+def cell(m: Machine, step: Step) -> None:
+    m.storage[step.inst.result.name] = Cell(step.inst.result.name, m.depth)
+
+
+def local(m: Machine, step: Step) -> None:
+    m.storage[step.inst.result.name] = per_lane(step.inst.result, m.shape, m.debug)
+
+
+def per_lane(buffer: Buffer, lanes_shape: tuple[int, ...], debug: bool) -> Memory:
+    """Unwritten storage of constant shape, one copy for each lane."""
+    shape = tuple(int(n.value) for n in buffer.shape)
+    size, copies = prod(shape), prod(lanes_shape)
+    lead = (np.arange(copies) * size).reshape(lanes_shape)
+    written = np.zeros(copies * size, bool) if debug else None
+    return Memory(buffer.name, buffer.dtype, buffer.space, shape, row_major(shape), poisoned(copies * size, buffer.dtype), lead, written)
+
+
+def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
+    """Offsets of the element that each lane accesses, in bounds even for lanes that do not run. Raises E0720, E0729."""
+    flat = np.asarray(0)
+    for axis, (arg, extent, stride) in enumerate(zip(step.args[1 : 1 + len(memory.shape)], memory.shape, memory.strides)):
+        index = m.get(arg).astype(np.int64, copy=False)
+        if index.size and (index.min() < 0 or index.max() >= extent):
+            out = both(m.mask, lanes((index < 0) | (index >= extent)))
+            if out is not False:
+                raise _out_of_range(m, step, memory, axis, index, out)
+            index = np.clip(index, 0, max(extent - 1, 0))
+        flat = flat + (index if stride == 1 else index * stride)
+    width = step.inst.attr("width", 1)
+    if width > 1 and m.program.attrs["stage"] == "thread":
+        off = both(m.mask, lanes(flat % width != 0))
+        if off is not False:
+            at = memory.element(m.at_lane(flat, m.first(off)))
+            raise m.fault("E0729", f"`{at}` is no place for an access of {width} elements", step.inst, m.first(off))
+    return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared") else flat
+
+
+def _out_of_range(m: Machine, step: Step, memory: Memory, axis: int, index: np.ndarray, out: Lanes):
+    lane = m.first(out)
+    which = f"index {axis} of `{memory.name}`" if len(memory.shape) > 1 else f"the index of `{memory.name}`"
+    text = f"{which} is {m.at_lane(index, lane)}, outside 0..{memory.shape[axis]}"
+    return m.fault("E0720", text, step.inst, lane, f"its extent is {memory.shape[axis]}; guard the access with an `if`")
+
+
+def load(m: Machine, step: Step) -> None:
+    store = m.storage[step.args[0].name]
+    if type(store) is Cell:
+        m.env[step.inst.result.name] = store.load(m, step)
+        return
+    flat = address(m, step, store)
+    if store.written is not None:
+        check_written(m, step, store, flat)
+    note(m, step, store, flat, "r")
+    m.env[step.inst.result.name] = np.asarray(store.data.take(flat))
+
+
+def check_written(m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> None:
+    missing = minus(m.mask, lanes(np.asarray(memory.written.take(flat))))
+    if missing is not False:
+        lane = m.first(missing)
+        text = f"`{memory.element(m.at_lane(flat, lane))}` is read before anything is stored to it"
+        raise m.fault("E0721", text, step.inst, lane, "store to it on every path that leads here")
+
+
+def store(m: Machine, step: Step) -> None:
+    memory, value = m.storage[step.args[0].name], m.get(step.args[-1])
+    if type(memory) is Cell:
+        memory.store(m, m.mask, value, step)
+        return
+    flat = address(m, step, memory)
+    note(m, step, memory, flat, "w")
+    flat, value = active(m.mask, flat, value)
+    memory.data[flat] = value
+    if memory.written is not None:
+        memory.written[flat] = True
+
+
+def active(mask: Lanes, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Arrays brought to a common shape, those of the running lanes only (then in one dimension)."""
+    arrays = np.broadcast_arrays(*arrays, *([] if mask is True else [mask]))
+    return arrays if mask is True else [a[arrays[-1]] for a in arrays[:-1]]
+
+
+def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -> None:
+    """Count an access, and look whether it races. Raises E0722 (iterations) or E0725 (threads)."""
+    if m.counters is not None:
+        m.counters.access(m, step, memory, flat)
+    who = m.who(mode) if memory.races is not None else None
+    if who is None:
+        return
+    full = np.broadcast_to(flat, m.shape)
+    at, owner, epoch = (a.reshape(-1) for a in active(m.mask, full, lift(who.owner, m.depth), lift(who.epoch, m.depth)))
+    race = memory.races.access(mode, at, who._replace(owner=owner, epoch=epoch))
+    if race is not None:
+        raise m.raced(step.inst, memory.element(race.at), race, mode)

@@ -1,0 +1,102 @@
+"""Race detection: for each element of a buffer, who read it, wrote it and updated it last, and when.
+
+An accessor is a (block, thread) pair; *block* and *thread* stand for iteration of the outermost parallel loop and lane (or
+inner iteration) where there are no threads yet. Two accesses of one element, at least one a write and not both atomic, race
+ - always, from different blocks;
+ - from different threads of a block, unless it passed a barrier between them;
+ - but threads of one warp group are also ordered by a barrier of their group.
+`spread` widens an accessor that stands for several: THREAD one, GROUP, BLOCK or GRID any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+THREAD, GROUP, BLOCK, GRID = range(4)
+INNER = 32  # bits of the thread in an owner, and of the group's barrier count in an epoch
+
+_CONFLICTS = {"r": ("w", "rw"), "w": ("w", "r", "rw"), "rw": ("w", "r")}
+
+
+class Who(NamedTuple):
+    """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | group barriers."""
+
+    owner: np.ndarray
+    epoch: np.ndarray
+    spread: int = THREAD
+    group: int = 1  # threads that a group barrier orders
+
+
+class Race(NamedTuple):
+    """Element `at` (an offset into the buffer) was accessed in mode `mode` by `before` and now by `now` (owners)."""
+
+    at: int
+    mode: str
+    before: int
+    now: int
+
+
+def _apart(a: np.ndarray, b: np.ndarray, group: int) -> np.ndarray:
+    """How far apart two owners are: THREAD (the same) .. GRID."""
+    threads = (a & (1 << INNER) - 1) // group != (b & (1 << INNER) - 1) // group
+    return np.where(a >> INNER != b >> INNER, GRID, np.where(threads, BLOCK, a != b)).astype(np.int8)
+
+
+@dataclass
+class _Trace:
+    """The accesses of one mode: the latest set of unordered accessors of each element, owner -1 where there is none."""
+
+    owner: np.ndarray
+    epoch: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def empty(cls, size: int) -> _Trace:
+        return cls(np.full(size, -1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int8))
+
+    def unordered(self, at: np.ndarray, who: Who) -> np.ndarray:
+        """For each access, THREAD where it comes after everything in the trace, else how far apart the two are."""
+        seen, epoch = self.owner[at], self.epoch[at]
+        level = np.maximum(_apart(seen, who.owner, who.group), np.maximum(self.spread[at], who.spread))
+        passed = np.where(level == GROUP, epoch != who.epoch, epoch >> INNER != who.epoch >> INNER)
+        return np.where((seen < 0) | (level < GRID) & passed, THREAD, level).astype(np.int8)
+
+    def add(self, at: np.ndarray, who: Who, level: np.ndarray) -> None:
+        """Record accesses: those ordered after the trace replace it, the others join its set."""
+        new = level == THREAD
+        self.owner[at[new]], self.epoch[at[new]], self.spread[at[new]] = who.owner[new], who.epoch[new], who.spread
+        joined = np.maximum(level, _apart(self.owner[at], who.owner, who.group))
+        np.maximum.at(self.spread, at[joined > 0], joined[joined > 0])
+
+
+@dataclass
+class Shadow:
+    """The accesses of one buffer of `size` elements in one launch."""
+
+    size: int
+    traces: dict[str, _Trace] = field(default_factory=dict)
+
+    def access(self, mode: str, at: np.ndarray, who: Who) -> Race | None:
+        """Record accesses of the elements `at` (one dimension, as are `who`'s arrays), or give the first race among them."""
+        for other in _CONFLICTS[mode]:
+            if other in self.traces:
+                trace = self.traces[other]
+                bad = np.nonzero(trace.unordered(at, who))[0]
+                if bad.size:
+                    return Race(int(at[bad[0]]), other, int(trace.owner[at[bad[0]]]), int(who.owner[bad[0]]))
+        if mode not in self.traces:
+            self.traces[mode] = _Trace.empty(self.size)
+        trace = self.traces[mode]
+        trace.add(at, who, trace.unordered(at, who))
+        if mode == "w":  # two lanes of this very instruction
+            clash = np.nonzero((trace.owner[at] != who.owner) | (trace.spread[at] > THREAD))[0]
+            if clash.size:
+                return Race(int(at[clash[0]]), "w", int(trace.owner[at[clash[0]]]), int(who.owner[clash[0]]))
+        return None
+
+    def clear(self) -> None:
+        """Forget everything: a launch has ended."""
+        self.traces.clear()

@@ -1,0 +1,178 @@
+"""Stage=thread: warps as agents that run in a seeded order and wait for each other at block barriers.
+
+One agent stands for warp w of *all* blocks of a chunk; its values have the axes [blocks, 32]. Between two barriers each
+agent runs alone, so what depends on their order is a race, and races are found whatever the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from vxc.diag import VxcError
+from vxc.interp.flat_lanes import Lanes, lanes, minus
+from vxc.interp.flat_machine import WAIT, Machine, Program, Step
+from vxc.interp.flat_memory import per_lane
+from vxc.interp.flat_races import INNER, Race, Shadow, Who
+from vxc.ir.kernel import Inst
+
+WARP = 32
+_LIVE = 1 << 24  # elements alive at once, over all values of all warps of a chunk
+_CHUNK = 4096  # blocks
+
+
+@dataclass
+class Blocks:
+    """What the warps of a chunk of blocks share: `barriers` [blocks, 1] counts the block barriers each block has passed."""
+
+    first: int
+    count: int
+    shared: dict = field(default_factory=dict)
+    barriers: np.ndarray | None = None
+
+
+@dataclass
+class WarpMachine(Machine):
+    """Warp `warp` of every block. `group_barriers` [blocks, 32] counts those of a thread's group."""
+
+    warp: int = 0
+    blocks: Blocks | None = None
+    group_barriers: np.ndarray | int = 0
+
+    @property
+    def threads(self) -> np.ndarray:
+        return (self.warp * WARP + np.arange(WARP)).reshape(1, WARP)
+
+    @property
+    def block_ids(self) -> np.ndarray:
+        return (self.blocks.first + np.arange(self.blocks.count)).reshape(-1, 1)
+
+    @property
+    def alive(self) -> Lanes:
+        """Lanes that are threads: a block's last warp may be incomplete."""
+        return lanes(self.threads < self.program.attrs["threads"])
+
+    def who(self, mode: str) -> Who:
+        owner = self.block_ids << INNER | self.threads
+        return Who(owner, (self.blocks.barriers << INNER) + self.group_barriers, group=self.program.attrs["order_width"])
+
+    def describe(self, lane: tuple[int, ...]) -> str:
+        return f"thread {self.warp * WARP + lane[1]} of block {self.blocks.first + lane[0]}"
+
+    def raced(self, inst: Inst, element: str, race: Race, mode: str) -> VxcError:
+        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in (race.before, race.now))
+        what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
+        if a == b:
+            pair = f"threads {s} and {t} of block {a}" if s != t else f"several threads of block {a}"
+            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help="place a barrier between the two")
+        return self.fault("E0725", f"blocks {a} and {b} {what} `{element}`", inst, help="use an atomic, or two launches")
+
+
+def block_index(m: WarpMachine, step: Step) -> None:
+    m.env[step.inst.result.name] = np.broadcast_to(m.block_ids, m.shape).astype(step.inst.result.dtype.numpy)
+
+
+def thread_index(m: WarpMachine, step: Step) -> None:
+    m.env[step.inst.result.name] = np.broadcast_to(m.threads, m.shape).astype(step.inst.result.dtype.numpy)
+
+
+def shared(m: WarpMachine, step: Step) -> None:
+    """One copy for each block, made by the warp that comes first."""
+    name = step.inst.result.name
+    if name not in m.blocks.shared:
+        memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug)
+        memory.races = Shadow(memory.data.size) if m.debug else None
+        m.blocks.shared[name] = memory
+    m.storage[name] = m.blocks.shared[name]
+
+
+# Shuffles ------------------------------------------------------------------------------------------------------------------------
+
+_LANE = np.arange(WARP)
+
+
+def shuffle(m: WarpMachine, step: Step) -> None:
+    """All shuffles: they differ only in the lane that they read. Raises E0728 where that lane does not run."""
+    inst, width = step.inst, step.inst.attr("width")
+    value = np.broadcast_to(m.get(step.args[0]), m.shape)
+    lane = np.broadcast_to(_SOURCES[inst.op](_LANE % width, inst.attr("distance"), width, *map(m.get, step.args[1:])), m.shape)
+    lane = _LANE // width * width + np.where((lane >= 0) & (lane < width), lane, _LANE % width)
+    asleep = minus(m.mask, lanes(np.take_along_axis(np.broadcast_to(m.mask, m.shape), lane, axis=1)))
+    if asleep is not False:
+        at = m.first(asleep)
+        text = f"the shuffle reads lane {lane[at]}, which does not run it"
+        raise m.fault("E0728", text, inst, at, "shuffle where all lanes of the group run")
+    m.env[inst.result.name] = np.take_along_axis(value, lane, axis=1)
+
+
+_SOURCES = {
+    "shfl_xor": lambda lane, distance, width: lane ^ distance,
+    "shfl_up": lambda lane, distance, width: lane - distance,
+    "shfl_idx": lambda lane, distance, width, index: index % width,
+}
+
+
+# Barriers ------------------------------------------------------------------------------------------------------------------------
+
+
+def barrier(m: WarpMachine, step: Step) -> int | None:
+    """Raises E0726 where some lanes of a block (or of a group) have not come along."""
+    block = step.inst.attr("scope") == "block"
+    width = WARP if block else step.inst.attr("width")
+    here = np.broadcast_to(m.mask, m.shape).reshape(m.blocks.count, -1, width)
+    alive = np.broadcast_to(m.alive, m.shape).reshape(here.shape)
+    absent = here.any(axis=2, keepdims=True) & alive & ~here
+    if absent.any():
+        at = m.first(absent.reshape(m.shape))
+        text = f"barrier in divergent code: not all threads of the {'block' if block else 'group'} reach it, one does not"
+        raise m.fault("E0726", text, step.inst, at, "move the barrier out of the branch or loop")
+    if block:
+        return WAIT
+    m.group_barriers = m.group_barriers + here.reshape(m.shape)
+    return None
+
+
+def run_blocks(agents: list[WarpMachine], blocks: Blocks, rng: np.random.Generator) -> None:
+    """Run the warps of a chunk of blocks to their end. Raises E0727 where all that is left waits."""
+    running = {agent.warp: agent.run() for agent in agents}
+    while running:
+        waiting: dict[int, Step] = {}
+        for warp in rng.permutation(sorted(running)).tolist():
+            step = next(running[warp], None)
+            if step is None:
+                del running[warp]
+            else:
+                waiting[warp] = step
+        if waiting:
+            _meet(agents, waiting)
+            arrived = np.broadcast_to(agents[next(iter(waiting))].mask, (blocks.count, WARP)).any(axis=1, keepdims=True)
+            blocks.barriers = blocks.barriers + arrived
+
+
+def _meet(agents: list[WarpMachine], waiting: dict[int, Step]) -> None:
+    """Check that every warp of every block that waits has come to the same barrier."""
+    arrived = {w: np.broadcast_to(agents[w].mask, agents[w].shape).any(axis=1) for w in waiting}
+    first = min(waiting)
+    for agent in agents:
+        w, step = agent.warp, waiting[first]
+        if w in waiting and waiting[w].at == step.at and (arrived[w] == arrived[first]).all():
+            continue
+        a, m = agents[first], agent
+        if w not in waiting:
+            block, text = int(np.argmax(arrived[first])), f"deadlock: warp {first} waits at a barrier, but warp {w} has ended"
+        else:
+            block, text = 0, f"deadlock: warps {first} and {w} wait at different barriers"
+            differ = arrived[w] != arrived[first]
+            if waiting[w].at == step.at:
+                block = int(np.argmax(differ))
+                there, gone = (first, w) if arrived[first][block] else (w, first)
+                text = f"deadlock: warp {there} waits at a barrier that warp {gone} does not reach"
+        raise a.fault("E0727", f"{text} (block {m.blocks.first + block})", step.inst, help="let all threads of the block reach the same barriers")
+
+
+def blocks_at_once(program: Program, warps: int) -> int:
+    """How many blocks to run together, memory staying bounded."""
+    declared = sum(prod(int(n.value) for n in s.inst.result.shape) for s in program.steps if s.inst.op in ("local", "shared"))
+    return min(max(1, _LIVE // (WARP * warps * (len(program.steps) + declared))), _CHUNK)

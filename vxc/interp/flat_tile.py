@@ -1,0 +1,265 @@
+"""Stages tile and team: every parallel loop, reduction and scan opens an axis, and its body runs once on whole arrays.
+
+The outermost parallel axis (any parallel axis, where it is long) is cut into chunks, so that memory stays bounded. At
+stage=team the instructions mean the same; layouts and maps say which thread does what, and only race detection looks at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from vxc.dtypes import DType
+from vxc.interp.flat_control import bounds, serial
+from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
+from vxc.interp.flat_machine import Frame, Machine, Step
+from vxc.interp.flat_memory import per_lane
+from vxc.interp.flat_races import BLOCK, INNER, THREAD, Race, Shadow, Who
+from vxc.ir.kernel import Const, Inst
+from vxc.semantics import Order, dot, evaluate, reduce, scan
+
+_LIVE = 1 << 25  # elements alive at once, over all values of a loop body
+_LEAST, _MOST = 1 << 12, 1 << 18  # elements of one value
+_UNKNOWN = 256  # taken for an inner extent that is not known when the outer loop starts
+
+
+class Place(NamedTuple):
+    """Where in the open axes a lane is: iteration of the outermost loop, and thread in it (`everyone`: all of them do it)."""
+
+    outer: np.ndarray
+    thread: np.ndarray
+    everyone: bool
+
+
+@dataclass
+class TileMachine(Machine):
+    """`place` is None outside of parallel loops; `epoch` counts the barriers that an iteration of the outermost one has passed."""
+
+    place: Place | None = None
+    epoch: np.ndarray | int = 0
+
+    @property
+    def team(self) -> bool:
+        return self.program.attrs["stage"] == "team"
+
+    def who(self, mode: str) -> Who | None:
+        if self.place is None:
+            return None
+        outer, thread, everyone = self.place
+        owner = lift(outer, self.depth) << INNER | lift(thread, self.depth)
+        return Who(owner, np.asarray(self.epoch) << INNER, BLOCK if everyone and (mode == "r" or self.depth > 1) else THREAD)
+
+    def describe(self, lane: tuple[int, ...]) -> str:
+        loops = [f for f in self.frames if isinstance(f, Axis)]
+        return ", ".join(f"{f.index.name}={self.at_lane(self.get(f.index.name), lane)}" for f in loops)
+
+    def raced(self, inst: Inst, element: str, race: Race, mode: str):
+        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in (race.before, race.now))
+        unit = "lanes" if self.team else "inner iterations"
+        pair = f"iterations {a} and {b}" if a != b else f"{unit} {s} and {t} of iteration {a}" if s != t else f"several {unit} of iteration {a}"
+        what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
+        help = "place a barrier between the two" if self.team and a == b else "use an atomic or a `serial` loop"
+        return self.fault("E0722", f"{pair} {what} `{element}`", inst, help=help)
+
+
+class Axis(Frame):
+    """A region run once for all of many indices."""
+
+    def __init__(self, m: TileMachine, step: Step):
+        super().__init__(m, step)
+        self.step, self.index, self.body = step, step.inst.result, step.at + 1
+        self.shape, self.gone, self.place = m.shape, m.gone, m.place
+
+    def open(self, m: TileMachine, ticks: np.ndarray, index: np.ndarray, mask: Lanes, place: Place | None) -> int:
+        m.shape, m.mask, m.gone, m.place = (*self.shape, ticks.shape[-1]), mask, False, place
+        if self.place is None:
+            m.epoch = 0
+        m.env[self.index.name] = index.astype(self.index.dtype.numpy, copy=False)
+        return self.body
+
+    def restore(self, m: TileMachine) -> None:
+        m.shape, m.gone, m.place, m.mask = self.shape, self.gone, self.place, self.saved
+
+    def done(self, m: TileMachine) -> int:
+        self.restore(m)
+        _sync(m)
+        return m.leave(self)
+
+
+def _sync(m: TileMachine) -> None:
+    """A parallel region starts or ends: at stage=tile that orders the iterations inside with what stands around it."""
+    if not m.shape:
+        for memory in m.storage.values():
+            if getattr(memory, "races", None) is not None:
+                memory.races.clear()
+    elif not m.team:
+        m.epoch = m.epoch + 1
+
+
+def _ticks(m: TileMachine, first: int, stop: int) -> np.ndarray:
+    return np.arange(first, stop).reshape((1,) * m.depth + (-1,))
+
+
+class Parallel(Axis):
+    """A parallel loop, a chunk of iterations at a time; `count` is the number of iterations of each lane."""
+
+    def __init__(self, m: TileMachine, step: Step):
+        super().__init__(m, step)
+        start, stop, by = bounds(m, step)
+        count = np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0)
+        inside = count if m.mask is True or not count.ndim else np.where(m.mask, count, 0)
+        self.start, self.by, self.count = start, by, inside
+        self.next, self.total = 0, int(inside.max(initial=0))
+        self.chunk = chunk_of(m, step.at)
+        m.frames.append(self)
+        _sync(m)
+
+    def close(self, m: TileMachine) -> int:
+        self.restore(m)
+        depth = m.depth + 1
+        while self.next < self.total:
+            ticks = _ticks(m, self.next, min(self.next + self.chunk, self.total))
+            self.next += self.chunk
+            mask = lift_lanes(self.saved, depth)
+            if self.count.ndim:
+                mask = both(mask, lanes(ticks < lift(self.count, depth)))
+            if mask is not False:
+                index = lift(self.start, depth) + ticks * lift(self.by, depth)
+                return self.open(m, ticks, index, mask, self.where(m, ticks, index))
+        return self.done(m)
+
+    def where(self, m: TileMachine, ticks: np.ndarray, index: np.ndarray) -> Place:
+        if self.place is None:
+            return Place(ticks, np.asarray(0), m.team and m.program.attrs.get("group", 2) > 1)
+        outer, thread, everyone = self.place
+        if not m.team:
+            return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)
+        if self.step.inst.attr("map") == "all":
+            return self.place
+        return Place(outer, ticks, False)
+
+
+def loop(m: TileMachine, step: Step) -> int:
+    if step.inst.attr("kind") == "parallel":
+        return Parallel(m, step).close(m)
+    return serial(m, step)
+
+
+def chunk_of(m: TileMachine, at: int) -> int:
+    """Iterations of the parallel loop at `at` to run at once: as many as keep its values below _LIVE elements together."""
+    regions = m.program.regions
+    around, widest = [(regions.end[at], 1)], 1
+    for inner in regions.body(at):
+        inst = regions.insts[inner]
+        if inst.op in ("reduce", "scan") or inst.attr("kind") == "parallel":
+            while around[-1][0] < inner:
+                around.pop()
+            around.append((regions.end[inner], around[-1][1] * _extent(m, inst)))
+            widest = max(widest, around[-1][1])
+    elements = min(max(_LIVE // max(len(regions.body(at)), 1), _LEAST), _MOST)
+    return max(1, elements // (widest * max(prod(m.shape), 1)))
+
+
+def _extent(m: TileMachine, inst: Inst) -> int:
+    known = inst.operands[1 if inst.op in ("reduce", "loop") else 0]
+    value = np.asarray(known.value) if isinstance(known, Const) else m.env.get(known.name)
+    return max(int(value), 1) if value is not None and not value.ndim else _UNKNOWN
+
+
+class Along(Axis):
+    """A reduction or scan. Where its length differs between lanes, lanes of one length are run together, as order depends on it."""
+
+    def __init__(self, m: TileMachine, step: Step, length: np.ndarray):
+        super().__init__(m, step)
+        self.order = Order(*step.inst.attr("order"))
+        full = np.maximum(length, 0)
+        lengths = np.unique(full if m.mask is True else np.broadcast_to(full, m.shape)[np.broadcast_to(m.mask, m.shape)])
+        self.groups = [(int(n), both(m.mask, lanes(full == n))) for n in lengths[::-1]]
+        self.rows: Lanes = False
+        m.frames.append(self)
+        _sync(m)
+
+    def next(self, m: TileMachine) -> int:
+        self.restore(m)
+        while self.groups:
+            n, self.rows = self.groups.pop()
+            if n == 0:
+                self.nothing(m)
+                continue
+            ticks = _ticks(m, 0, n)
+            return self.open(m, ticks, ticks, lift_lanes(self.rows, ticks.ndim), self.where(m, ticks))
+        return self.done(m)
+
+    close = next
+
+    def nothing(self, m: TileMachine) -> None:
+        """A length of 0."""
+
+    def where(self, m: TileMachine, ticks: np.ndarray) -> Place | None:
+        if self.place is None:
+            return None
+        outer, thread, _ = self.place
+        if m.team:
+            return Place(outer, ticks // self.order.v % self.order.lanes, False)
+        return Place(outer, lift(thread, ticks.ndim) * ticks.shape[-1] + ticks, False)
+
+
+class Reduce(Along):
+    """`fed` is what the body contributed, of `dtype`, over all axes."""
+
+    fed: list[np.ndarray]
+    dtype: DType
+
+    def close(self, m: TileMachine) -> int:
+        fed = self.fed
+        self.restore(m)
+        self.put(m, fed)
+        return self.next(m)
+
+    def nothing(self, m: TileMachine) -> None:
+        regions = m.program.regions
+        feeder = next(i for i in regions.body(self.step.at) if regions.insts[i].op == "contribute" and regions.innermost(i, ("reduce",)) == self.step.at)
+        self.dtype = regions.insts[feeder].operands[0].dtype
+        self.put(m, [np.zeros((*m.shape, 0), o.dtype.numpy) for o in regions.insts[feeder].operands])
+
+    def put(self, m: TileMachine, fed: list[np.ndarray]) -> None:
+        op = self.step.inst.attr("op")
+        value = dot(*fed, self.dtype, self.order) if op == "dot" else reduce(op, *fed, self.dtype, self.order)
+        m.storage[self.step.args[0].name].store(m, self.rows, value, self.step)
+
+
+def reduce_(m: TileMachine, step: Step) -> int:
+    return Reduce(m, step, m.get(step.args[1])).next(m)
+
+
+def contribute(m: TileMachine, step: Step) -> None:
+    frame = next(f for f in reversed(m.frames) if isinstance(f, Reduce))
+    frame.dtype = step.inst.operands[0].dtype
+    frame.fed = [np.broadcast_to(m.get(arg), m.shape) for arg in step.args]
+
+
+def scan_(m: TileMachine, step: Step) -> int:
+    return Along(m, step, m.get(step.args[0])).next(m)
+
+
+def prefix(m: TileMachine, step: Step) -> None:
+    frame = next(f for f in reversed(m.frames) if type(f) is Along)
+    value = np.broadcast_to(m.get(step.args[0]), m.shape)
+    m.env[step.inst.result.name] = scan(step.inst.attr("op"), value, step.inst.operands[0].dtype, frame.order)
+
+
+def barrier(m: TileMachine, step: Step) -> None:
+    """Stage=team: orders what the threads of an iteration did before with what they do after."""
+    if m.place is not None and m.depth > 1:
+        raise m.fault("E0726", "a barrier in a loop over lanes, which not all lanes run alike", step.inst)
+    m.epoch = m.epoch + np.where(m.mask, 1, 0) if m.mask is not True else m.epoch + 1
+
+
+def shared(m: TileMachine, step: Step) -> None:
+    """Stage=team: shared memory, one copy for each iteration of the loop over blocks."""
+    memory = per_lane(step.inst.result, m.shape, m.debug)
+    memory.races = Shadow(memory.data.size) if m.debug else None
+    m.storage[memory.name] = memory
