@@ -6,11 +6,15 @@ one name). A `Span` is a pair of character offsets into it; lines and columns ar
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+
+_WORD = re.compile(r"\w+|.?")
 
 
 class Span(NamedTuple):
@@ -68,6 +72,11 @@ class Source:
         start = self.line_starts[number - 1]
         end = self.line_starts[number] - 1 if number < len(self.line_starts) else len(self.text)
         return self.text[start:end]
+
+    def span_at(self, line: int, column: int) -> Span:
+        """The word, or else the one character, that begins at a line and column (both from 1)."""
+        start = self.line_starts[line - 1] + column - 1
+        return Span(start, _WORD.match(self.text, start).end())
 
     def slice(self, span: Span) -> str:
         """The text of a span."""

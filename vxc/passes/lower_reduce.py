@@ -1,0 +1,147 @@
+"""A reduction as threads run it, in exactly the order that it carries (part of lower-to-threads).
+
+In row scope a logical lane is a lane of the group. In element scope, inside a loop that is spread over lanes already, one
+thread plays all lanes in turn. Parts follow one another in a loop. Within a lane, elements come in runs of V; `chunk`
+partial results take them in turn; a main loop without tests is followed by one guarded step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+from vxc.ir.builder import Builder
+from vxc.ir.kernel import Const, Inst, Scalar
+from vxc.ir.walk import Regions
+from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
+from vxc.semantics import Order
+
+WARP = 32
+
+# Emits one element: (index of the element, what to do with the operands of its contribute)
+Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One reduction of `length` elements. `team` is the group that shares it, or None for one thread alone."""
+
+    acc: Accumulator
+    order: Order
+    length: Scalar
+    element: Element
+    b: Builder
+    team: object | None
+
+    def result(self) -> Scalar:
+        """Emit it all; gives the value, in row scope the same in every lane of the group."""
+        b, order = self.b, self.order
+        if order.parts == 1:
+            state = self._part(Const(0), self.length)
+        else:
+            slots = Slots.declare(b, self.acc.dtypes, order.parts, "parts")
+            span = self._span()
+            with b.loop(0, order.parts, kind="serial", name="p") as p:
+                base = b.emit("mul", p, span)
+                count = b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0)
+                slots.put(b, self._part(base, count), p)
+            fold_halves(b, self.acc, slots, order.parts)
+            state = slots.get(b)
+        when_empty = self.acc.result_if_empty()
+        value = state[-1]
+        if when_empty is None or (isinstance(self.length, Const) and self.length.value > 0):
+            return value
+        return b.emit("select", b.emit("eq", self.length, 0), when_empty, value)
+
+    def _span(self) -> Scalar:
+        """Elements of a part: ceil(ceil(length / parts) / tile) * tile."""
+        tile = self.order.v * self.order.lanes
+        if isinstance(self.length, Const):
+            return Const(self.order.span(self.length.value))
+        b = self.b
+        return b.emit("mul", b.emit("ceildiv", b.emit("ceildiv", self.length, self.order.parts), tile), tile)
+
+    def _part(self, base: Scalar, count: Scalar) -> State:
+        if self.team is not None:
+            active = count
+            if self.order.lanes < self.team.group:
+                active = self.b.emit("select", self.b.emit("lt", self.team.lane, self.order.lanes), count, 0)
+            return self.team.across_lanes(self.acc, self._lane(self.team.lane, base, active), self.order.lanes)
+        if self.order.lanes == 1:
+            return self._lane(Const(0), base, count)
+        slots = Slots.declare(self.b, self.acc.dtypes, self.order.lanes, "lanes")
+        with self.b.loop(0, self.order.lanes, kind="serial", name="lane") as lane:
+            slots.put(self.b, self._lane(lane, base, count), lane)
+        return self._fold_played_lanes(slots)
+
+    def _fold_played_lanes(self, slots: Slots) -> State:
+        """What xor distances and then warps by increasing index leave in lane 0, by one thread over an array of lanes."""
+        b, acc, warp = self.b, self.acc, self.order.warp
+        with b.loop(0, self.order.lanes, warp, kind="serial", name="w") as first:
+            distance = warp // 2
+            while distance:
+                with b.loop(0, distance, kind="serial") as i:
+                    at = b.emit("add", first, i)
+                    slots.put(b, acc.join(b, slots.get(b, at), slots.get(b, b.emit("add", at, distance))), at)
+                distance //= 2
+        if self.order.lanes > warp:
+            with b.loop(warp, self.order.lanes, warp, kind="serial", name="w") as first:
+                slots.put(b, acc.join(b, slots.get(b), slots.get(b, first)))
+        return slots.get(b)
+
+    def _lane(self, lane: Scalar, base: Scalar, count: Scalar) -> State:
+        """What one lane makes of its elements of a part of `count` elements from `base`."""
+        b, v = self.b, self.order.v
+        chunk = self.order.chunk or max(1, self.order.span(self.length.value) // self.order.lanes)
+        steps = chunk // gcd(chunk, v)  # runs until the partials come round again
+        slots = Slots.declare(b, self.acc.dtypes, chunk, "acc")
+        if chunk == 1:
+            slots.put(b, self.acc.start())
+        else:
+            with b.loop(0, chunk, kind="unroll", name="k") as k:
+                slots.put(b, self.acc.start(), k)
+        run = self.order.lanes * v
+        stride = steps * run
+        if steps * v == 1:
+            with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
+                self._feed(slots, base, e, Const(0))
+        else:
+            first = b.emit("mul", lane, v)
+            whole = b.emit("sub", count, b.emit("mod", count, stride))
+            with b.loop(0, whole, stride, kind="serial", name="o") as o:
+                self._step(slots, base, b.emit("add", o, first), steps, None)
+            with b.if_(b.emit("lt", whole, count)):
+                self._step(slots, base, b.emit("add", whole, first), steps, count)
+        fold_halves(b, self.acc, slots, chunk)
+        return slots.get(b)
+
+    def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
+        """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
+        b, v, chunk = self.b, self.order.v, self.order.chunk
+        run = self.order.lanes * v
+        with b.loop(0, steps, kind="unroll", name="u") as u, b.loop(0, v, kind="unroll", name="v") as w:
+            e = b.emit("add", b.emit("add", start, b.emit("mul", u, run)), w)
+            slot = b.emit("add", b.emit("mul", u, v), w)
+            if chunk and steps * v > chunk:
+                slot = b.emit("mod", slot, chunk)
+            if limit is None:
+                self._feed(slots, base, e, slot)
+            else:
+                with b.if_(b.emit("lt", e, limit)):
+                    self._feed(slots, base, e, slot)
+
+    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar) -> None:
+        index = e if base == Const(0) else self.b.emit("add", base, e)
+
+        def take(operands: tuple[Scalar, ...]) -> None:
+            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
+
+        self.element(index, take)
+
+
+def accumulator_of(inst: Inst, body) -> Accumulator:
+    """The accumulator of a `reduce`, its element dtype read off the `contribute` that stands at its own level."""
+    regions = Regions.of(body)
+    contribute = next(body[i] for i in regions.top() if body[i].op == "contribute")
+    return Accumulator(inst.attr("op"), contribute.operands[0].dtype)

@@ -1,0 +1,193 @@
+"""map-loops: which lanes of which block run what (stage=tile -> stage=team).
+
+Before: stage=tile, each kernel a pure prologue and one top-level parallel nest.
+After:  stage=team. The nest is one loop over the flattened index, `map="blocks"`, `rows` iterations to a block, each run by a
+        *group* of lanes. Kernel attributes say how: `group` lanes, `rows`, `threads`. A parallel loop in the body is
+        `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
+        work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid.
+
+    %i = loop 0, %M {kind="parallel"}                    role {name="main", warps=8}
+      %j = loop 0, %N {kind="parallel"}                    %q = loop 0, %0 {kind="parallel", map="blocks"}     %0 = M * N
+        store @y, %i, %j, %v                    ->           %i: i64 = floordiv %q, %N
+      end %j                                                 %j: i64 = mod %q, %N
+    end %i                                                   store @y, %i, %j, %v
+
+The group is the widest order of lanes in the body: an order of L lanes is run by L threads. Up to 32 lanes, groups share
+warps and meet by shuffles; a wider group is a block of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions, names
+from vxc.layout.layout import distribution
+from vxc.pass_manager import Context, Pass
+from vxc.passes.nest import Nest, nest_of
+from vxc.semantics import Order
+
+WARP = 32
+BLOCK = 256  # threads of a block whose groups are a warp or less
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    entries, kernels = Builder(names(plan.params)), []
+    rewriter = Rewriter(entries)
+    for entry in plan.entries:
+        if entry.op != "launch":
+            rewriter.copy(entry)
+            continue
+        nest = nest_of(plan.kernel(entry.attr("kernel")))
+        kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
+        kernels.append(kernel)
+        args = tuple(map(rewriter, entry.operands[1:]))
+        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel, context)
+        entries.emit("launch", grid, *args, kernel=kernel.name)
+    return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+
+
+def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
+    group = _group(nest)
+    rows = max(1, BLOCK // group) if group <= WARP else 1
+    threads = -(-group * rows // WARP) * WARP
+    b = Builder(names(kernel.params))
+    rewriter = Rewriter(b)
+    rewriter.copy_all(nest.prologue)
+    loc = nest.loops[0].loc
+    b.at(loc)
+    trips = [_trips(b, loop, rewriter, _dims(kernel)) for loop in nest.loops]
+    total = _product(b, trips)
+    outer = nest.loops[0]
+    with b.region("role", name="main", warps=threads // WARP):
+        hint = outer.result.name if len(nest.loops) == 1 else "q"
+        independent = outer.attr("independent")
+        with b.loop(0, total, kind="parallel", name=hint, map="blocks", independent=independent) as q:
+            _indices(b, nest, rewriter, trips, q)
+            _body(nest.body, group, rewriter)
+    context.applied(_words(nest, group, rows, threads), kernel.name, loc)
+    attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
+    return b.build(kernel.name, kernel.params, stage="team", attrs=attrs.items())
+
+
+def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
+    loops = ", ".join(loop.result.name for loop in nest.loops)
+    each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
+    return f"parallel {loops}: {each}, {rows} iterations to a block of {threads} threads"
+
+
+def _group(nest: Nest) -> int:
+    """Lanes that run one iteration: what is written, else the widest order, else a warp for inner parallel loops."""
+    written = nest.loops[0].attr("lanes")
+    wanted = [inst.attr("order")[2] for inst in nest.body if inst.op in ("reduce", "scan")]
+    if written:
+        return max([written, *wanted])
+    wanted += [_loop_lanes(inst) for inst in nest.body if inst.op == "loop" and inst.attr("kind") == "parallel"]
+    return max(wanted, default=1)
+
+
+def _loop_lanes(loop: Inst) -> int:
+    """A warp, or fewer lanes for a loop with fewer iterations."""
+    if loop.attr("lanes"):
+        return loop.attr("lanes")
+    if all(isinstance(x, Const) for x in loop.operands):
+        trips = len(range(*(x.value for x in loop.operands)))
+        return min(WARP, 1 << max(0, trips - 1).bit_length())
+    return WARP
+
+
+def _trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
+    """The number of iterations of a loop, computed in `b` with operands through `lookup`; `dims` are never negative."""
+    start, stop, step = (*map(lookup, loop.operands), Const(1))[:3]
+    if start == Const(0) and step == Const(1) and isinstance(stop, Value):
+        written = loop.operands[1]
+        return stop if isinstance(written, Value) and written.name in dims else b.emit("max", stop, 0)
+    if all(isinstance(x, Const) for x in (start, stop, step)):
+        return Const(len(range(start.value, stop.value, step.value)))
+    return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
+
+
+def _dims(kernel: Kernel) -> set[str]:
+    return {x.name for p in kernel.params if isinstance(p, Buffer) for x in p.shape if isinstance(x, Value)}
+
+
+def _product(b: Builder, factors: list[Operand]) -> Operand:
+    total = factors[0]
+    for factor in factors[1:]:
+        total = b.emit("mul", total, factor)
+    return total
+
+
+def _indices(b: Builder, nest: Nest, rewriter: Rewriter, trips: list[Operand], q: Value) -> None:
+    """The loops' indices as mixed-radix digits of the flattened index, the last one fastest."""
+    rest = q
+    for at in range(len(trips) - 1, -1, -1):
+        loop = nest.loops[at]
+        start, _, step = (*map(rewriter, loop.operands), Const(1))[:3]
+        digit = b.emit("mod", rest, trips[at], name=loop.result.name) if at else rest
+        if at:
+            rest = b.emit("floordiv", rest, trips[at])
+        if step != Const(1):
+            digit = b.emit("mul", digit, step)
+        if start != Const(0):
+            digit = b.emit("add", digit, start)
+        rewriter.mapping[loop.result] = digit
+
+
+def _body(body, group: int, rewriter: Rewriter) -> None:
+    regions = Regions.of(body)
+    for i, inst in enumerate(body):
+        if inst.op == "loop" and inst.attr("kind") == "parallel":
+            how = _how(regions, i)
+            index = inst.result.name
+            inst = inst.with_attrs(map=how, layout=f"[{index}] -> [{index} % {group}, {index} // {group}]" if how == "lanes" else None)
+        elif inst.op in ("reduce", "scan"):
+            inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
+        rewriter.copy(inst)
+
+
+def _how(regions: Regions, loop: int) -> str:
+    """'all' where lanes work together inside the loop, or it writes storage that each lane has its own of; else 'lanes'."""
+    inside = [regions.insts[i] for i in regions.body(loop)]
+    if any(regions.insts[p].attr("map") == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in regions.parents(loop)):
+        return "lanes"
+    if any(i.op in ("reduce", "scan") or (i.op == "loop" and i.attr("kind") == "parallel") for i in inside):
+        return "all"
+    own = {i.result.name for i in inside if isinstance(i.result, Buffer)}
+    stored = (a.buffer for i in inside for a in accesses(i) if "w" in a.mode)
+    return "all" if any(x.space in ("cell", "local") and x.name not in own for x in stored) else "lanes"
+
+
+def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Context) -> Operand:
+    """The number of blocks, computed in the plan from the launch's arguments."""
+    device = [inst for inst in nest.prologue if not OPS[inst.op].pure]
+    needed = {x.name for loop in nest.loops for x in loop.operands if isinstance(x, Value)}
+    for inst in reversed(nest.prologue):
+        if inst.result.name in needed:
+            needed.update(x.name for x in inst.operands if isinstance(x, Value))
+    for inst in device:
+        if inst.result.name in needed:
+            raise VxcError([_device_bound(nest.loops[0], context)])
+    rewriter = Rewriter(b, dict(arguments))
+    rewriter.copy_all(inst for inst in nest.prologue if inst.result.name in needed)
+    total = _product(b, [_trips(b, loop, rewriter, _dims(kernel)) for loop in nest.loops])
+    rows = kernel.attr("rows")
+    return total if rows == 1 else b.emit("ceildiv", total, rows)
+
+
+def _device_bound(loop: Inst, context: Context) -> Diagnostic:
+    span = context.source.span_at(*loop.loc) if context.source and loop.loc else None
+    return Diagnostic(
+        "E0402",
+        "the number of iterations of a top-level `parallel` loop is read from device memory",
+        context.source,
+        span,
+        help="pass the bound as a scalar parameter, or loop over the whole dimension and test the index with `if`",
+    )
+
+
+MAP_LOOPS = Pass("map-loops", run, "map parallel loops to blocks and lanes", needs=("tile", "one-nest"), gives=("team",), breaks=("tile",))

@@ -1,0 +1,240 @@
+"""simplify: constant folding, common subexpressions, dead code, branches and loops decided at compile time.
+
+Before: any plan, any stage.
+After:  the same plan with no foldable pure instruction, no two equal pure instructions where one is in scope of the other,
+        no unused pure instruction or load, no `if` on a constant, no constant loop of no iterations, no empty region.
+
+    %0: i64 = mul %n, 1                      %1: f32 = load @x, %i
+    %1: f32 = load @x, %i          ->        store @y, %i, %1
+    %2: f32 = mul 0.0:f32, 2.0:f32
+    store @y, %i, %1
+
+Floats fold only through `semantics.evaluate`; the identities below hold for every value, NaN, infinities and -0.0 included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vxc import semantics
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS
+from vxc.ir.plan import Plan
+from vxc.pass_manager import Context, Pass
+
+# op -> ((operand position, constant it must be, position of the operand that is the result), ...): integers
+INT_IDENTITIES = {
+    "add": ((1, 0, 0), (0, 0, 1)),
+    "sub": ((1, 0, 0),),
+    "mul": ((1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 0)),
+    "floordiv": ((1, 1, 0),),
+    "tdiv": ((1, 1, 0),),
+    "ceildiv": ((1, 1, 0),),
+    "or": ((1, 0, 0), (0, 0, 1)),
+    "xor": ((1, 0, 0), (0, 0, 1)),
+    "shl": ((1, 0, 0),),
+    "shr": ((1, 0, 0),),
+}
+# and floats: x + -0.0, x - 0.0, x * 1.0 and x / 1.0 are x for every x; x + 0.0 and x * 0.0 are not
+FLOAT_IDENTITIES = {
+    "add": ((1, -0.0, 0), (0, -0.0, 1)),
+    "sub": ((1, 0.0, 0),),
+    "mul": ((1, 1.0, 0), (0, 1.0, 1)),
+    "div": ((1, 1.0, 0),),
+}
+
+
+def folded(inst: Inst) -> Operand | None:
+    """What the result of a pure instruction is known to be, or None."""
+    if all(isinstance(x, Const) for x in inst.operands):
+        return _evaluate(inst)
+    if inst.op in ("cast", "reinterpret") and inst.operands[0].dtype is inst.result.dtype:
+        return inst.operands[0]
+    if inst.op == "select":
+        return _select(inst.operands)
+    if inst.op == "mod" and inst.operands[1] == Const(1, inst.result.dtype):
+        return Const(0, inst.result.dtype)
+    table = FLOAT_IDENTITIES if inst.result.dtype.is_float else INT_IDENTITIES
+    for at, constant, gives in table.get(inst.op, ()):
+        if inst.operands[at] == Const(constant, inst.result.dtype):
+            return inst.operands[gives]
+    return None
+
+
+def _evaluate(inst: Inst) -> Const:
+    values = [x.value for x in inst.operands]
+    source, target = inst.operands[0].dtype, inst.result.dtype
+    if inst.op in ("cast", "sat", "reinterpret"):
+        value = getattr(semantics, inst.op)(source.numpy.type(values[0]), source, target)
+    else:
+        dtype = inst.operands[-1].dtype
+        arrays = [x.dtype.numpy.type(v) for x, v in zip(inst.operands, values)]
+        value = semantics.evaluate(inst.op, dtype, *arrays)
+    return constant(value, target)
+
+
+def constant(value, dtype) -> Const:
+    """A NumPy scalar of `dtype` as a constant."""
+    convert = bool if dtype.kind == "b" else int if dtype.is_int else float
+    return Const(convert(value), dtype)
+
+
+def _select(operands) -> Operand | None:
+    cond, then, other = operands
+    if isinstance(cond, Const):
+        return then if cond.value else other
+    return then if then == other else None
+
+
+class _Forward:
+    """One walk over the instructions: substitute, fold, share; drop arms and loops that never run.
+
+    `known` maps a pure instruction's key to its value; entries are undone when the region they were made in closes.
+    """
+
+    def __init__(self):
+        self.env: dict[str, Operand] = {}
+        self.known: dict[tuple, Value] = {}
+        self.undo: list[list[tuple]] = [[]]
+        self.out: list[Inst] = []
+        self.decided: list[bool | None] = []  # per open region: None, or which arm of a decided `if` is kept
+        self.skip = 0  # depth inside a dropped region
+
+    def run(self, insts) -> list[Inst]:
+        for inst in insts:
+            if self.skip:
+                self._skipped(inst)
+            else:
+                self._visit(inst)
+        return self.out
+
+    def _skipped(self, inst: Inst) -> None:
+        if OPS[inst.op].opens:
+            self.skip += 1
+        elif inst.op == "end":
+            self.skip -= 1
+            if not self.skip and self.decided and self.decided[-1] is not None:
+                self.decided.pop()
+        elif inst.op == "else" and self.skip == 1 and self.decided and self.decided[-1] is False:
+            self.skip = 0
+
+    def _visit(self, inst: Inst) -> None:
+        inst = replace(inst, operands=tuple(self._operand(x) for x in inst.operands))
+        row = OPS[inst.op]
+        if row.opens:
+            self._open(inst)
+        elif inst.op == "else":
+            self._else(inst)
+        elif inst.op == "end":
+            self._end(inst)
+        elif row.pure:
+            self._pure(inst)
+        else:
+            self.out.append(inst)
+
+    def _operand(self, x: Operand) -> Operand:
+        return self.env.get(x.name, x) if type(x) is Value else x
+
+    def _open(self, inst: Inst) -> None:
+        if inst.op == "if" and isinstance(inst.operands[0], Const):
+            keep = bool(inst.operands[0].value)
+            self.decided.append(keep)
+            self.skip = 0 if keep else 1
+            return
+        if inst.op == "loop" and _trips(inst) == 0:
+            self.decided.append(True)
+            self.skip = 1
+            return
+        self.decided.append(None)
+        self.undo.append([])
+        self.out.append(inst)
+
+    def _else(self, inst: Inst) -> None:
+        if self.decided[-1] is None:
+            self._forget()
+            self.undo.append([])
+            self.out.append(inst)
+        else:  # the arm that is kept ends here
+            self.skip = 1
+
+    def _end(self, inst: Inst) -> None:
+        if self.decided.pop() is None:
+            self._forget()
+            self.out.append(inst)
+
+    def _forget(self) -> None:
+        for key in self.undo.pop():
+            del self.known[key]
+
+    def _pure(self, inst: Inst) -> None:
+        value = folded(inst)
+        if value is None:
+            key = (inst.op, inst.operands, inst.result.dtype, inst.attrs)
+            value = self.known.get(key)
+            if value is None:
+                self.known[key] = inst.result
+                self.undo[-1].append(key)
+                self.out.append(inst)
+                return
+        self.env[inst.result.name] = value
+
+
+def _trips(loop: Inst) -> int | None:
+    """Iterations of a loop with constant bounds."""
+    bounds = [x.value for x in loop.operands if isinstance(x, Const)]
+    if len(bounds) != len(loop.operands):
+        return None
+    start, stop, step = (*bounds, 1)[:3]
+    return len(range(start, stop, step)) if step else None
+
+
+def _sweep(insts: list[Inst]) -> list[Inst]:
+    """Drop what nothing uses, from the end: pure results, loads, declared storage, regions left empty."""
+    used: set[str] = set()
+    out: list[Inst] = []
+    ends: list[int] = []  # length of `out` just after each open region's `end`
+    for inst in reversed(insts):
+        row = OPS[inst.op]
+        if inst.op == "end":
+            out.append(inst)
+            ends.append(len(out))
+            continue
+        if row.opens:
+            start = ends.pop()
+            if len(out) == start and inst.op in ("loop", "if"):
+                out.pop()
+                continue
+        elif (row.pure or inst.op == "load") and inst.result.name not in used:
+            continue
+        elif row.result == "buffer" and row.stages != ("plan",) and "@" + inst.result.name not in used:
+            continue
+        elif inst.op == "else" and ends and len(out) == ends[-1]:
+            continue
+        out.append(inst)
+        for x in inst.operands:
+            if type(x) is Value:
+                used.add(x.name)
+            elif not isinstance(x, Const):
+                used.add("@" + x.name)
+                used.update(v.name for v in (*x.shape, *(x.strides or ())) if type(v) is Value)
+        if row.result == "buffer":
+            used.update(v.name for v in inst.result.shape if type(v) is Value)
+    out.reverse()
+    return out
+
+
+def simplify_insts(insts) -> tuple[Inst, ...]:
+    return tuple(_sweep(_Forward().run(insts)))
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    kernels: list[Kernel] = []
+    for kernel in plan.kernels:
+        insts = simplify_insts(kernel.insts)
+        if len(insts) < len(kernel.insts):
+            context.applied(f"{len(kernel.insts) - len(insts)} of {len(kernel.insts)} instructions folded, shared or dropped", kernel.name)
+        kernels.append(replace(kernel, insts=insts))
+    return replace(plan, entries=simplify_insts(plan.entries), kernels=tuple(kernels))
+
+
+SIMPLIFY = Pass("simplify", run, "fold constants, share common subexpressions, drop what is unused")

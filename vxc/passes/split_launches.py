@@ -1,0 +1,150 @@
+"""split-launches: one launch for each top-level parallel nest, and one for the statements between.
+
+Before: stage=tile; a kernel is any list of statements.
+After:  each kernel is a pure prologue and one top-level parallel loop. Statements outside any parallel loop run in a loop
+        of one iteration. A value that a later launch needs is computed again there if it is pure or read from memory that
+        the kernel never writes; otherwise it passes through a workspace, as do variables and local arrays that two launches
+        touch.
+
+    cell @z: f32                                        loop 0, 1 {kind="parallel"} .. store @w, 0, %z    (launch 1)
+    %j = reduce @z, %N .. end %j              ->        %z: f32 = load @w, 0                             (launch 2)
+    %z: f32 = load @z                                   loop 0, %N {kind="parallel"} ..
+    loop 0, %N {kind="parallel"} ..
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.plan import Plan
+from vxc.pass_manager import Context, Pass
+from vxc.passes.nest import is_nest, top_level
+
+ONE_ITERATION = (("independent", "one iteration"), ("kind", "parallel"))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What becomes one launch."""
+
+    insts: tuple[Inst, ...]
+    nest: bool
+
+    def uses(self) -> set[str]:
+        return {x.name for inst in self.insts for x in inst.operands if isinstance(x, Value)}
+
+    def defines(self) -> dict[str, Value]:
+        return {inst.result.name: inst.result for inst in self.insts if isinstance(inst.result, Value)}
+
+    def declares(self) -> dict[str, Buffer]:
+        return {inst.result.name: inst.result for inst in self.insts if isinstance(inst.result, Buffer)}
+
+    def touches(self) -> set[str]:
+        return {x.name for inst in self.insts for x in inst.operands if isinstance(x, Buffer)}
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    entries, kernels = [], []
+    for entry in plan.entries:
+        if entry.op != "launch":
+            entries.append(entry)
+            continue
+        kernel = plan.kernel(entry.attr("kernel"))
+        pieces, workspaces = split(kernel)
+        if len(pieces) > 1:
+            context.applied(f"{len(pieces)} launches, since what one parallel loop writes the next may read", kernel.name)
+        entries += [Inst("workspace", (), buffer) for buffer in workspaces]
+        entries += [Inst("launch", (Const(1), *piece.params), None, (("kernel", piece.name),), entry.loc) for piece in pieces]
+        kernels += pieces
+    return replace(plan, entries=tuple(entries), kernels=tuple(kernels))
+
+
+def split(kernel: Kernel) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernels that a kernel becomes, in order, and the workspaces that they share."""
+    prologue, groups = _grouped(kernel)
+    values = _crossing_values(prologue, groups)
+    buffers = _crossing_buffers(groups)
+    spaces = {name: Buffer(f"{name}.w", v.dtype, (Const(1),), "workspace") for name, v in values.items()}
+    moved = {name: replace(b, name=f"{name}.v", shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
+    pieces = []
+    for number, group in enumerate(groups, 1):
+        group = replace(group, insts=tuple(_moved(inst, moved) for inst in group.insts if not _is_declared(inst, moved)))
+        name = kernel.name if len(groups) == 1 else f"{kernel.name}_{number}"
+        pieces.append(_piece(kernel, name, prologue, group, spaces))
+    return pieces, [*spaces.values(), *moved.values()]
+
+
+def _grouped(kernel: Kernel) -> tuple[list[Inst], list[_Group]]:
+    written = {a.buffer.name for inst in kernel.insts for a in accesses(inst) if "w" in a.mode}
+    prologue: list[Inst] = []
+    replicable = {p.name for p in kernel.params if isinstance(p, Value)}
+    groups: list[_Group] = []
+    for item in top_level(kernel.insts):
+        if len(item) == 1 and _replicable(item[0], replicable, written):
+            prologue.append(item[0])
+            replicable.add(item[0].result.name)
+        elif is_nest(item):
+            groups.append(_Group(item, nest=True))
+        elif groups and not groups[-1].nest:
+            groups[-1] = replace(groups[-1], insts=groups[-1].insts + item)
+        else:
+            groups.append(_Group(item, nest=False))
+    return prologue, groups
+
+
+def _replicable(inst: Inst, values: set[str], written: set[str]) -> bool:
+    """True where every launch may compute the instruction again and get the same."""
+    unwritten_param = inst.op == "load" and inst.operands[0].space == "param" and inst.operands[0].name not in written
+    return (OPS[inst.op].pure or unwritten_param) and all(x.name in values for x in inst.operands if isinstance(x, Value))
+
+
+def _crossing_values(prologue: list[Inst], groups: list[_Group]) -> dict[str, Value]:
+    made: dict[str, Value] = {}
+    crossing: dict[str, Value] = {}
+    for group in groups:
+        crossing.update({name: made[name] for name in sorted(group.uses() & made.keys())})
+        made.update(group.defines())
+    return crossing
+
+
+def _crossing_buffers(groups: list[_Group]) -> dict[str, Buffer]:
+    declared: dict[str, Buffer] = {}
+    crossing: dict[str, Buffer] = {}
+    for group in groups:
+        crossing.update({name: declared[name] for name in sorted(group.touches() & declared.keys())})
+        declared.update(group.declares())
+    return crossing
+
+
+def _is_declared(inst: Inst, moved: dict[str, Buffer]) -> bool:
+    return isinstance(inst.result, Buffer) and inst.result.name in moved
+
+
+def _moved(inst: Inst, moved: dict[str, Buffer]) -> Inst:
+    """The instruction on workspaces instead of the variables that became them; a variable is element 0."""
+    if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0].name not in moved:
+        return inst
+    old, *rest = inst.operands
+    return replace(inst, operands=(moved[old.name], *([] if old.shape else [Const(0)]), *rest))
+
+
+def _piece(kernel: Kernel, name: str, prologue: list[Inst], group: _Group, spaces: dict[str, Buffer]) -> Kernel:
+    made = group.defines()
+    arrive = [Inst("load", (spaces[v], Const(0)), Value(v, spaces[v].dtype)) for v in sorted(group.uses() & spaces.keys() - made.keys())]
+    leave = [Inst("store", (spaces[v], Const(0), made[v])) for v in sorted(made.keys() & spaces.keys())]
+    body = list(group.insts)
+    if not group.nest:
+        once = Value(f"once.{name}", Const(0).dtype)
+        body = [Inst("loop", (Const(0), Const(1)), once, ONE_ITERATION, body[0].loc), *body, *leave, Inst("end", (once,))]
+    insts = (*prologue, *arrive, *body)
+    used = {x.name for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.space == "workspace"}
+    extra = {x.name: x for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.name in used}
+    params = (*kernel.params, *(extra[n] for n in sorted(extra) if extra[n].space == "workspace"))
+    return replace(kernel, name=name, params=params, insts=insts)
+
+
+SPLIT_LAUNCHES = Pass(
+    "split-launches", run, "one launch for each top-level parallel nest", needs=("tile", "independent"), gives=("one-nest",)
+)
