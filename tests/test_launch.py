@@ -17,8 +17,9 @@ from vxc.dtypes import BOOL, F32, I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.runtime import launch as launch_module
+from vxc.runtime import streams
 from vxc.runtime.driver import driver
-from vxc.runtime.launch import check_limits, launch, run_numpy, stream_handle
+from vxc.runtime.launch import check_limits, launch, run_numpy
 from vxc.schedule import Launch, Workspace, schedule
 from vxc.source import Source
 from vxc.target import for_capability, target
@@ -266,18 +267,18 @@ def test_limits_are_checked_before_the_launch():
 
 
 def test_stream_handles():
-    streams = [5, SimpleNamespace(cuda_stream=5), SimpleNamespace(ptr=5), SimpleNamespace(handle=5)]
-    assert [stream_handle(s) for s in streams] == [5, 5, 5, 5]
-    assert stream_handle(type("S", (), {"__cuda_stream__": lambda self: (0, 5)})()) == 5
-    assert "`stream` is a str" in refused("E0709", stream_handle, "default").message
+    objects = [5, SimpleNamespace(cuda_stream=5), SimpleNamespace(ptr=5), SimpleNamespace(handle=5)]
+    assert [streams.stream_handle(s) for s in objects] == [5, 5, 5, 5]
+    assert streams.stream_handle(type("S", (), {"__cuda_stream__": lambda self: (0, 5)})()) == 5
+    assert "`stream` is a str" in refused("E0709", streams.stream_handle, "default").message
 
 
 def test_the_current_stream_is_that_of_the_arrays_library(monkeypatch):
     torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=40 + device)))
-    monkeypatch.setitem(launch_module.sys.modules, "torch", torch)
+    monkeypatch.setitem(streams.sys.modules, "torch", torch)
     tensor = type("Tensor", (), {"__module__": "torch"})()
-    assert launch_module.current_stream([2.0, tensor], 2) == 42
-    assert launch_module.current_stream([2.0], 2) == 0
+    assert streams.current_stream([2.0, tensor], 2) == 42
+    assert streams.current_stream([2.0], 2) == 0
 
 
 # ---- on a GPU ---------------------------------------------------------------------------------------------------------

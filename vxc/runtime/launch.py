@@ -7,7 +7,6 @@ device cannot reach or that outputs share, and the limits of a launch.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView, contiguous_strides, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
+from vxc.runtime.streams import current_stream, stream_handle
 from vxc.schedule import Launch, Schedule, schedule
 from vxc.source import Source
 from vxc.target import MAX_GRID, REGISTERS_PER_BLOCK, Target, max_block_threads, target
@@ -151,37 +151,6 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
     ):  # fmt: skip
         if over:
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
-
-
-# ---- streams ----------------------------------------------------------------------------------------------------------
-
-_CURRENT_STREAM = {
-    "torch": lambda torch, device: torch.cuda.current_stream(device).cuda_stream,
-    "cupy": lambda cupy, device: cupy.cuda.get_current_stream().ptr,
-}
-_HANDLES = ("cuda_stream", "ptr", "handle")  # of torch, CuPy and PyCUDA streams
-
-
-def current_stream(arrays: Any, device: int) -> int:
-    """The current stream of the library that the first array with one comes from, else the default stream."""
-    for array in arrays:
-        package = type(array).__module__.partition(".")[0]
-        if package in _CURRENT_STREAM:
-            return _CURRENT_STREAM[package](sys.modules[package], device)
-    return 0
-
-
-def stream_handle(stream: Any) -> int:
-    """The raw handle of a stream object. Raises `VxcError` E0709 for what is none."""
-    if isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for attribute in _HANDLES:
-        if isinstance(getattr(stream, attribute, None), int):
-            return getattr(stream, attribute)
-    message = f"`stream` is a {type(stream).__name__}, which is no CUDA stream"
-    raise VxcError(Diagnostic("E0709", message, help="pass a torch, CuPy or PyCUDA stream, or its raw handle"))
 
 
 # ---- running ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,65 @@
+"""The doctor reports whatever is there, and never fails for what is not."""
+
+from __future__ import annotations
+
+import builtins
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+
+import pytest
+
+from vxc.cuda import nvrtc
+from vxc.runtime import doctor
+from vxc.runtime import driver as driver_module
+from vxc.runtime.doctor import Check, report
+
+LINES = ["python", "numpy", "ml_dtypes", "lark", "cuda-bindings", "nvrtc", "headers", "pycuda", "driver"]
+
+
+def test_every_part_has_a_line_and_what_is_missing_has_advice():
+    checks = report()
+    names = [c.name for c in checks if not c.name.startswith("device")]
+    assert names == [*LINES, "cache"]
+    for check in checks:
+        assert check.status in ("ok", "missing", "optional") and check.detail
+        assert bool(check.advice) == (check.status != "ok"), check
+
+
+def test_nothing_installed(monkeypatch):
+    def nothing(name, *rest, real=builtins.__import__):
+        if name.split(".")[0] in ("cuda", "pycuda"):
+            raise ImportError(f"No module named '{name}'")
+        return real(name, *rest)
+
+    def no_version(name):
+        raise PackageNotFoundError(name)
+
+    for cached in (nvrtc._nvrtc, nvrtc.nvrtc_version, nvrtc.supported_archs, nvrtc.include_paths):
+        cached.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", nothing)
+    monkeypatch.setattr(doctor, "import_module", nothing)
+    monkeypatch.setattr(doctor, "version", no_version)
+    monkeypatch.setattr(doctor, "driver", driver_module._bindings)
+    checks = {c.name: c for c in report()}
+    assert {name for name, c in checks.items() if c.status == "missing"} == {*LINES} - {"python", "pycuda"}
+    assert "nvidia-cuda-nvrtc" in checks["nvrtc"].advice and checks["numpy"].advice == "pip install numpy"
+    assert checks["pycuda"].status == "optional" and "vxc[pycuda]" in checks["pycuda"].advice
+
+
+def test_devices(monkeypatch):
+    capabilities = [(9, 0), (7, 5)]
+    fake = SimpleNamespace(name="PyCUDA", driver_version=lambda: (13, 0), device_count=lambda: 2, device_name="card {}".format)
+    fake.capability = capabilities.__getitem__
+    monkeypatch.setattr(doctor, "driver", lambda: fake)
+    driver, first, second = [c for c in report() if c.name.startswith(("driver", "device"))]
+    assert driver == Check("driver", "ok", "supports CUDA 13.0, used through PyCUDA")
+    assert first == Check("device 0", "ok", "card 0, compute capability 9.0, --arch sm_90a")
+    assert second.status == "missing" and "older than sm_80" in second.detail
+
+
+@pytest.mark.parametrize(("folder", "status"), [("sub/folder", "ok"), ("file/folder", "optional")])
+def test_cache_folder(tmp_path, monkeypatch, folder, status):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("VXC_CACHE_DIR", str(tmp_path / folder))
+    cache = report()[-1]
+    assert (cache.name, cache.status) == ("cache", status) and str(tmp_path / folder) in cache.detail

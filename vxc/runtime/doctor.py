@@ -1,0 +1,111 @@
+"""What this machine has of what vxc uses, and what to install for the rest. Nothing missing makes it fail."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import platformdirs
+
+from vxc.cuda import nvrtc
+from vxc.diag import VxcError
+from vxc.runtime.driver import Driver, driver
+from vxc.target import for_capability
+
+OK, MISSING, OPTIONAL = "ok", "missing", "optional"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without), `advice` is for the latter two."""
+
+    name: str
+    status: str
+    detail: str
+    advice: str = ""
+
+
+def report() -> list[Check]:
+    """All checks, in the order in which one thing needs another."""
+    return [check for checks in (_python, _packages, _nvrtc, _headers, _pycuda, _driver, _cache) for check in _guarded(checks)]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: `VXC_CACHE_DIR`, else the user's cache folder."""
+    return Path(os.environ.get("VXC_CACHE_DIR") or platformdirs.user_cache_dir("vxc"))
+
+
+def _guarded(checks: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+    """A finding of the check becomes its line."""
+    try:
+        yield from checks()
+    except VxcError as error:
+        (found, *_) = error.diagnostics
+        yield Check(checks.__name__.strip("_"), MISSING, found.message + "".join(f": {note}" for note in found.notes), found.help)
+
+
+def _python() -> Iterator[Check]:
+    yield Check("python", OK, f"{platform.python_version()} at {sys.executable}")
+
+
+def _packages() -> Iterator[Check]:
+    for name in ("numpy", "ml_dtypes", "lark", "cuda-bindings"):
+        try:
+            yield Check(name, OK, version(name))
+        except PackageNotFoundError:
+            yield Check(name, MISSING, "not installed", f"pip install {name}")
+
+
+def _nvrtc() -> Iterator[Check]:
+    archs = [f"sm_{n}" for n in nvrtc.supported_archs() if n >= 80]
+    yield Check("nvrtc", OK, "{}.{}, compiles for ".format(*nvrtc.nvrtc_version()) + " ".join(archs))
+
+
+def _headers() -> Iterator[Check]:
+    folders = nvrtc.include_paths()
+    if folders:
+        yield Check("headers", OK, folders[0])
+    else:
+        detail = "no cuda_fp16.h found, so kernels with f16, bf16 or f8 do not compile"
+        yield Check("headers", MISSING, detail, "pip install 'nvidia-cuda-runtime>=13'")
+
+
+def _pycuda() -> Iterator[Check]:
+    try:
+        import_module("pycuda.driver")  # fails without a CUDA driver, too
+        yield Check("pycuda", OK, import_module("pycuda").VERSION_TEXT)
+    except ImportError as error:
+        advice = "pip install 'vxc[pycuda]' (needs a CUDA toolkit to build)"
+        yield Check("pycuda", OPTIONAL, f"not importable ({error}); cuda-bindings serve alone", advice)
+
+
+def _driver() -> Iterator[Check]:
+    cuda = driver()
+    yield Check("driver", OK, "supports CUDA {}.{}, used through {}".format(*cuda.driver_version(), cuda.name))
+    for device in range(cuda.device_count()):
+        yield _device(cuda, device)
+
+
+def _device(cuda: Driver, device: int) -> Check:
+    capability = cuda.capability(device)
+    detail = "{}, compute capability {}.{}".format(cuda.device_name(device), *capability)
+    try:
+        return Check(f"device {device}", OK, f"{detail}, --arch {for_capability(capability).name}")
+    except VxcError as error:
+        return Check(f"device {device}", MISSING, f"{detail}: {error.diagnostics[0].message}", error.diagnostics[0].help)
+
+
+def _cache() -> Iterator[Check]:
+    folder = cache_folder()
+    place = next(p for p in (folder, *folder.parents) if p.exists())
+    if place.is_dir() and os.access(place, os.W_OK):
+        yield Check("cache", OK, str(folder))
+    else:
+        detail = f"{folder} cannot be written, so nothing is kept between runs"
+        yield Check("cache", OPTIONAL, detail, "set VXC_CACHE_DIR to a folder that can be written")
