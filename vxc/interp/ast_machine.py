@@ -98,10 +98,10 @@ class Machine:
         self._watched(node, storage, place, scope, True)
         store(storage, place, value, scope)
 
-    def atomic(self, node, indices: list[np.ndarray], value: np.ndarray, scope: Scope) -> np.ndarray | None:
+    def atomic(self, node, indices: list[np.ndarray], value: np.ndarray, scope: Scope) -> np.ndarray:
         storage, place = self._locate(node, indices, scope)
         try:
-            return atomic(node.op, node.array.dtype, storage, place, value, scope, node.result is not None)
+            return atomic(node.op, node.array.dtype, storage, place, value, scope)
         except Unwritten as fault:
             self._unwritten(node, indices, scope, fault)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from vxc.dtypes import DType
 from vxc.interp.ast_scope import Scope
-from vxc.semantics import cast, evaluate
+from vxc.semantics import Order, accumulator, cast, evaluate, scan
 
 
 @dataclass(slots=True, eq=False)
@@ -86,42 +86,42 @@ def store(storage: Storage, place: list[np.ndarray], value: np.ndarray, scope: S
             data[tuple(scope.select(index) for index in place)] = scope.select(new)
 
 
-def atomic(op: str, dtype: DType, storage: Storage, place: list[np.ndarray], value: np.ndarray, scope: Scope, want: bool):
-    """Combine every active point's value into its element, in iteration order.
-
-    Where `want`, gives the element's value before, for each point. Raises Unwritten.
-    """
+def atomic(op: str, dtype: DType, storage: Storage, place: list[np.ndarray], value: np.ndarray, scope: Scope) -> np.ndarray:
+    """Combine every active point's value into its element, in iteration order; gives the element's value before. Raises Unwritten."""
     load(storage, place, scope)
     flat = np.ravel_multi_index(tuple(scope.select(index) for index in place), storage.data.shape)
-    values = scope.select(value)
-    elements = storage.data.reshape(-1)
-    if not want and not dtype.is_storage and (dtype.is_int or op == "add"):
-        _IN_ORDER[op].at(elements, flat, values)
-        return None
-    result = np.zeros(scope.sizes, storage.data.dtype)
-    result[np.broadcast_to(True if scope.mask is None else scope.mask, scope.sizes)] = _one_by_one(op, dtype, elements, flat, values)
+    before = _in_turn(op, dtype, storage.data.reshape(-1), flat, scope.select(value))
+    result = np.zeros(scope.sizes, before.dtype)
+    result[np.broadcast_to(True if scope.mask is None else scope.mask, scope.sizes)] = before
     return result
 
 
-_IN_ORDER = {"add": np.add, "max": np.maximum, "min": np.minimum}  # ufuncs whose `at` is semantics' meaning, but for float max and min
+_SCANS = {"add": "sum", "max": "max", "min": "min"}
 
 
-def _one_by_one(op: str, dtype: DType, elements: np.ndarray, flat: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Round r combines the r-th value of every element: in order for each element, all elements at once."""
+def _in_turn(op: str, dtype: DType, elements: np.ndarray, flat: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Combine values[k] into elements[flat[k]] for k = 0, 1 ..; gives what each found there.
+
+    Element by element, each a scan from left to right, or turn by turn: all elements' first values, all their second ones.
+    """
     by_element = np.argsort(flat, kind="stable")
-    first = np.searchsorted(flat[by_element], flat[by_element])
-    rank = np.arange(flat.size) - first
-    by_rank = by_element[np.argsort(rank, kind="stable")]
+    starts = np.flatnonzero(np.diff(flat[by_element], prepend=-1))
+    counts = np.diff(starts, append=flat.size)
     before = np.empty(flat.size, elements.dtype)
-    compute = dtype.compute
-    start = 0
-    for count in np.bincount(rank):
-        now = by_rank[start : start + count]
-        start += count
-        old = elements[flat[now]]
-        before[now] = old
-        new = evaluate(op, compute, cast(old, dtype, compute), cast(values[now], dtype, compute))
-        elements[flat[now]] = cast(new, compute, dtype)
+    if len(starts) < counts.max() and not dtype.is_storage:
+        for start, count in zip(starts, counts):
+            now = by_element[start : start + count]
+            at, left_to_right = flat[now[0]], Order(int(count) + 1, 1, 1, 1)
+            running = scan(_SCANS[op], np.append(elements[at], values[now]), dtype, left_to_right)
+            running = cast(running, accumulator(_SCANS[op], dtype), dtype)
+            before[now], elements[at] = running[:-1], running[-1]
+        return before
+    for turn in range(counts.max()):
+        now = by_element[starts[counts > turn] + turn]
+        before[now] = old = elements[flat[now]]
+        wide = dtype.compute
+        new = evaluate(op, wide, cast(old, dtype, wide), cast(values[now], dtype, wide))
+        elements[flat[now]] = cast(new, wide, dtype)
     return before
 
 

@@ -131,6 +131,9 @@ def _nest(machine: Machine, nest: Nest, scope: Scope):
     start = yield start, scope
     stop = yield stop, scope
     step = yield step, scope
+    still = scope.active(step == 0)
+    if still.any():
+        raise machine.error("E0731", "a loop steps by 0 and would never end", nest.loop.span, scope, still, help="a step is not 0")
     run = _parallel if nest.loop.kind == "parallel" else _serial
     yield from run(machine, nest, scope, symbol, start, step, trip_count(start, stop, step))
 
