@@ -35,7 +35,7 @@ from vxc.ir.printer import print_inst
 from vxc.ir.rules import RULES, Body, shape_problem
 from vxc.ir.walk import RegionError, Regions
 
-_NAME = re.compile(r"[^\W\d][\w.]*|\d+")  # as in grammar/vxir.lark
+_NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")  # as in grammar/vxir.lark
 _WORD = re.compile(r"[^\W\d][\w.-]*")
 
 

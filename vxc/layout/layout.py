@@ -1,0 +1,150 @@
+"""Layouts: where each element of a distributed array or loop lies, as a map (index, replica) -> (thread of the team, slot).
+
+A layout is written `[i, j, r in 2] -> [thread, slot]`: dimensions, of which those with `in n` are replicas (n copies of every
+element), then two integer expressions over them with + - * // % ^ &. Properties are shown by enumeration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Union
+
+import numpy as np
+
+from vxc.layout.text import read
+from vxc.semantics import Order
+
+Term = Union[int, str]  # a constant, the name of a dimension, or an operator
+Program = tuple[Term, ...]  # an expression in postfix order
+
+
+class Operator(NamedTuple):
+    binds: int  # more tightly for a higher number
+    apply: np.ufunc
+
+
+OPERATORS = {
+    "^": Operator(1, np.bitwise_xor),
+    "&": Operator(2, np.bitwise_and),
+    "+": Operator(3, np.add),
+    "-": Operator(3, np.subtract),
+    "*": Operator(4, np.multiply),
+    "//": Operator(4, np.floor_divide),
+    "%": Operator(4, np.remainder),
+}  # fmt: skip
+_ATOM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dimension; `replicas` is 0 for an index, else how many copies of each element this dimension counts."""
+
+    name: str
+    replicas: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.replicas}" if self.replicas else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`thread` and `slot` are expressions over `dims`. `str` gives the text, `parse` reads it."""
+
+    dims: tuple[Dim, ...]
+    thread: Program
+    slot: Program
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.dims))}] -> [{_text(self.thread)}, {_text(self.slot)}]"
+
+    def evaluate(self, extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Thread and slot of every (index, replica), i64 arrays with one axis for each of `dims`.
+
+        `extents` are those of the dimensions that are no replicas, in order. Division by 0 gives 0.
+        """
+        sizes = iter(extents)
+        shape = tuple(d.replicas or next(sizes) for d in self.dims)
+        axes = dict(zip((d.name for d in self.dims), np.indices(shape, np.int64, sparse=True)))
+        with np.errstate(divide="ignore"):
+            return tuple(np.broadcast_to(_evaluate(program, axes), shape) for program in (self.thread, self.slot))
+
+    def check(self, extents: Sequence[int], threads: int) -> str | None:
+        """What is wrong with the layout for an array of these extents in a team of `threads`, or None.
+
+        Every element must have a thread of the team and a slot from 0 up (totality, ownership), and no two elements or
+        replicas the same slot of one thread (injectivity).
+        """
+        thread, slot = self.evaluate(extents)
+        for values, what, inside in ((thread, "thread", (thread >= 0) & (thread < threads)), (slot, "slot", slot >= 0)):
+            if not inside.all():
+                at = np.unravel_index(np.argmin(inside), values.shape)
+                limit = f", outside the {threads} of the team" if what == "thread" else ""
+                return f"{self._element(at)} has {what} {values[at]}{limit}"
+        places = (slot * threads + thread).ravel()
+        order = np.argsort(places, kind="stable")
+        same = np.flatnonzero(places[order][1:] == places[order][:-1])
+        if not same.size:
+            return None
+        first, second = (np.unravel_index(order[same[0] + k], thread.shape) for k in (0, 1))
+        return f"{self._element(first)} and {self._element(second)} both have slot {slot[first]} of thread {thread[first]}"
+
+    def _element(self, at: Sequence[int]) -> str:
+        return ", ".join(f"{d.name}={x}" for d, x in zip(self.dims, at))
+
+
+@cache
+def parse(text: str) -> Layout:
+    """The layout in a text. Raises ValueError with the cause."""
+    dims, results = read(text)
+    names = [name for name, _ in dims]
+    if len(set(names)) != len(names):
+        raise ValueError(f"a dimension occurs twice in layout `{text}`")
+    if len(results) != 2:
+        raise ValueError(f"layout `{text}` has {len(results)} results, not [thread, slot]")
+    for term in (*results[0], *results[1]):
+        if isinstance(term, str) and term not in OPERATORS and term not in names:
+            raise ValueError(f"`{term}` is no dimension of layout `{text}`")
+    return Layout(tuple(Dim(name, replicas) for name, replicas in dims), *results)
+
+
+def distribution(order: Order) -> Layout:
+    """Which lane takes element e of a reduction's part, and as its how-manieth: V neighbours to a lane, lanes in turn."""
+    return spread(order.v, order.lanes)
+
+
+def spread(v: int, lanes: int, name: str = "e") -> Layout:
+    """Elements dealt to lanes v at a time: `[e] -> [e // v % lanes, e // (v * lanes) * v + e % v]`, simplified for v or lanes 1."""
+    thread: Program = (name,) if v == 1 else (name, v, "//")
+    thread = (*thread, lanes, "%") if lanes > 1 else (0,)
+    slot: Program = (name, lanes, "//") if lanes > 1 else (name,)
+    if v > 1 and lanes > 1:
+        slot = (name, v * lanes, "//", v, "*", name, v, "%", "+")
+    return Layout((Dim(name),), thread, slot)
+
+
+def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:
+    stack: list[np.ndarray] = []
+    for term in program:
+        if term in OPERATORS:
+            right, left = stack.pop(), stack.pop()
+            stack.append(OPERATORS[term].apply(left, right))
+        else:
+            stack.append(axes[term] if isinstance(term, str) else np.asarray(term, np.int64))
+    return stack[0]
+
+
+def _text(program: Program) -> str:
+    """An expression with no more parentheses than it needs; every operator associates to the left."""
+    stack: list[tuple[str, int]] = []
+    for term in program:
+        if term not in OPERATORS:
+            stack.append((str(term), _ATOM))
+            continue
+        (right, right_binds), (left, left_binds) = stack.pop(), stack.pop()
+        binds = OPERATORS[term].binds
+        left = f"({left})" if left_binds < binds else left
+        right = f"({right})" if right_binds <= binds else right
+        stack.append((f"{left} {term} {right}", binds))
+    return stack[0][0]
