@@ -2,7 +2,7 @@
 
 Before: any plan, any stage.
 After:  the same plan with no foldable pure instruction, no two equal pure instructions where one is in scope of the other,
-        no unused pure instruction or load, no `if` on a constant, no constant loop of no iterations, no empty region.
+        no unused pure instruction or load, no `if` on a constant, no constant loop of no or (unless parallel) one iteration, no empty region.
 
     %0: i64 = mul %n, 1                      %1: f32 = load @x, %i
     %1: f32 = load @x, %i          ->        store @y, %i, %1
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from vxc import semantics
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
-from vxc.ir.ops import OPS
+from vxc.ir.ops import OPS, TERMINATES
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
 
@@ -99,8 +99,10 @@ class _Forward:
         self.out: list[Inst] = []
         self.decided: list[bool | None] = []  # per open region: None, or which arm of a decided `if` is kept
         self.skip = 0  # depth inside a dropped region
+        self.left: set[str] = set()  # indices of loops that a `break` or `continue` belongs to
 
     def run(self, insts) -> list[Inst]:
+        self.left = _left_early(insts)
         for inst in insts:
             if self.skip:
                 self._skipped(inst)
@@ -141,9 +143,14 @@ class _Forward:
             self.decided.append(keep)
             self.skip = 0 if keep else 1
             return
-        if inst.op == "loop" and _trips(inst) == 0:
+        trips = _trips(inst) if inst.op == "loop" else None
+        if trips == 0:
             self.decided.append(True)
             self.skip = 1
+            return
+        if trips == 1 and inst.attr("kind") != "parallel" and inst.result.name not in self.left:
+            self.decided.append(True)
+            self.env[inst.result.name] = inst.operands[0]
             return
         self.decided.append(None)
         self.undo.append([])
@@ -177,6 +184,21 @@ class _Forward:
                 self.out.append(inst)
                 return
         self.env[inst.result.name] = value
+
+
+def _left_early(insts) -> set[str]:
+    """Indices of the loops that some `break` or `continue` belongs to."""
+    left, open_ = set(), []
+    for inst in insts:
+        if inst.op in ("loop", "while"):
+            open_.append(inst.result.name if inst.result else "")
+        elif OPS[inst.op].opens:
+            open_.append(None)
+        elif inst.op == "end":
+            open_.pop()
+        elif inst.op in TERMINATES:
+            left.add(next(name for name in reversed(open_) if name is not None))
+    return left
 
 
 def _trips(loop: Inst) -> int | None:
@@ -238,3 +260,4 @@ def run(plan: Plan, context: Context) -> Plan:
 
 
 SIMPLIFY = Pass("simplify", run, "fold constants, share common subexpressions, drop what is unused")
+SIMPLIFY_THREADS = replace(SIMPLIFY, name="simplify-threads", needs=("thread",))

@@ -1,0 +1,110 @@
+"""narrow-indices: 32-bit index arithmetic where the ranges prove that it fits.
+
+Before: stage=thread, every index i64.
+After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
+        too if its index cannot step past that range. What goes on in 64 bits widens its operands with `cast`. Addresses are
+        64-bit in the emitted code whatever the index type.
+
+    %t = thread_index                      %t: i32 = thread_index
+    %lane: i64 = mod %t, 32        ->      %lane: i32 = mod %t, 32:i32
+    %e: i64 = add %o, %lane                %0: i64 = cast %lane
+                                           %e: i64 = add %o, %0
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vxc.dtypes import I32, I64
+from vxc.ir.builder import Builder
+from vxc.ir.facts import Range, ranges
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS
+from vxc.ir.plan import Plan
+from vxc.ir.walk import names, operand_kinds
+from vxc.pass_manager import Context, Pass
+
+ARITHMETIC = frozenset("add sub mul floordiv mod ceildiv tdiv trem min max select".split())
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+SOURCES = frozenset(("block_index", "thread_index"))
+
+
+class _Narrow:
+    """Rewrites one kernel; `now` maps the names of values that have become i32."""
+
+    def __init__(self, kernel: Kernel):
+        self.found = ranges(kernel)
+        self.b = Builder(names(kernel.params, kernel.insts))
+        self.now: dict[str, Value] = {}
+
+    def range(self, x: Operand) -> Range:
+        return (x.value, x.value) if isinstance(x, Const) else self.found[x.name]
+
+    def fits(self, *xs: Operand) -> bool:
+        return all(_fits(self.range(x)) for x in xs)
+
+    def run(self, insts) -> tuple[Inst, ...]:
+        for inst in insts:
+            self.b.at(inst.loc)
+            self.visit(inst)
+        return tuple(self.b.insts)
+
+    def visit(self, inst: Inst) -> None:
+        wide = isinstance(inst.result, Value) and inst.result.dtype is I64
+        if inst.op == "end" and inst.operands:
+            self.b.add(replace(inst, operands=(self.now.get(inst.operands[0].name, inst.operands[0]),)))
+        elif wide and self.narrows(inst):
+            self.now[inst.result.name] = replace(inst.result, dtype=I32)
+            self.b.add(replace(inst, operands=tuple(map(self.narrow, inst.operands)), result=self.now[inst.result.name]))
+        elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
+            self.b.add(replace(inst, operands=tuple(map(self.narrow, inst.operands))))
+        else:
+            kinds = operand_kinds(inst.op, inst.operands) or ()
+            memory = bool(OPS[inst.op].access)
+            operands = (self.index(x) if memory and k == "index" else self.widen(x) for x, k in zip(inst.operands, kinds))
+            self.b.add(replace(inst, operands=tuple(operands)))
+
+    def narrows(self, inst: Inst) -> bool:
+        if inst.op in SOURCES:
+            return self.fits(inst.result)
+        if inst.op == "loop":
+            start, stop, step = (*inst.operands, Const(1))[:3]
+            low, high = self.range(step)
+            past = (min(self.range(stop)[0], self.range(stop)[0] + low), max(self.range(stop)[1], self.range(stop)[1] + high))
+            return self.worth((start, stop, step)) and _fits(past)
+        return inst.op in ARITHMETIC and self.worth(x for x in inst.operands if x.dtype is I64) and self.fits(inst.result)
+
+    def worth(self, operands) -> bool:
+        """All are constants that fit or have been narrowed already: no cast is needed to go on in 32 bits."""
+        return all(_fits(self.range(x)) if isinstance(x, Const) else x.name in self.now for x in operands)
+
+    def narrow(self, x: Operand) -> Operand:
+        if isinstance(x, Const):
+            return Const(x.value, I32) if x.dtype is I64 else x
+        return self.now.get(x.name, x)
+
+    def index(self, x: Operand) -> Operand:
+        return x if isinstance(x, Const) else self.now.get(x.name, x)
+
+    def widen(self, x: Operand) -> Operand:
+        if isinstance(x, (Const, Buffer)) or x.name not in self.now:
+            return x
+        return self.b.emit("cast", self.now[x.name], dtype=I64)
+
+
+def _fits(span: Range) -> bool:
+    return I32.min <= span[0] and span[1] <= I32.max
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    kernels = []
+    for kernel in plan.kernels:
+        state = _Narrow(kernel)
+        kernels.append(replace(kernel, insts=state.run(kernel.insts)))
+        total = sum(isinstance(i.result, Value) and i.result.dtype is I64 for i in kernel.insts)
+        if total:
+            context.applied(f"{len(state.now)} of {total} index values are 32-bit; the others may exceed it", kernel.name)
+    return plan.with_kernels(kernels)
+
+
+NARROW_INDICES = Pass("narrow-indices", run, "32-bit index arithmetic where the ranges prove that it fits", needs=("thread",), gives=("narrow",))
