@@ -189,6 +189,23 @@ def test_run_numpy_takes_any_strides_for_a_contiguous_parameter(host):
     assert np.array_equal(run_numpy(COMPILED, {"x": x, "y": np.empty(9, np.float32)}, {"a": 1})["y"], x[1:])
 
 
+def test_run_numpy_lays_arrays_out_as_declared_and_sizes_missing_outputs(host, monkeypatch):
+    rows, ld = Value("M", I64), Value("ld", I64)
+    pitched = Buffer("x", F32, (rows, N), "param", "in", (ld, Const(1)))
+    out = Buffer("y", F32, (rows, N), "param", "out", (ld, Const(1)))
+    kernel = Kernel("copy", (pitched, out, ld), (), "thread", attrs=(("threads", 32),))
+    plan = Plan("g", (rows, N, ld, pitched, out), (Inst("launch", (Const(1), pitched, out, ld), None, (("kernel", "copy"),)),), (kernel,))
+
+    def copy(function, grid, block, shared, stream, parameters):
+        _, x, y, pitch = (getattr(v, "value", v) for v in parameters.values)
+        HostDriver._floats(y, pitch + 3)[:] = HostDriver._floats(x, pitch + 3)
+
+    monkeypatch.setattr(host, "launch", copy)
+    x = np.arange(14, dtype=np.float32).reshape(2, 7)[:, :3]
+    result = run_numpy(SimpleNamespace(**{**vars(COMPILED), "plan": plan}), {"x": x})
+    assert np.array_equal(result["y"], x) and result["y"].flags.c_contiguous
+
+
 def test_launch_runs_on_the_stream_after_the_producers(host):
     x, y = Device(np.arange(300, dtype=np.float32), stream=7), Device(np.zeros(299, np.float32), stream=9)
     launch(COMPILED, {"x": x, "y": y, "a": 2.0}, stream=9)

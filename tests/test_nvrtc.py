@@ -6,7 +6,6 @@ import builtins
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 
 import pytest
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType, from_numpy
+from vxc.interp.flat_memory import row_major
 from vxc.runtime.generate import GENERATORS, generate_text
 
 CPU = "cpu"
@@ -97,7 +98,7 @@ def _view(name: str, ptr: int, shape, byte_strides, dtype: np.dtype, readonly: b
         message = f"argument `{name}` is in the other byte order ({dtype.str})"
         raise VxcError(Diagnostic("E0704", message, help="pass x.astype(x.dtype.newbyteorder('='))"))
     if byte_strides is None:
-        strides = contiguous_strides(shape)
+        strides = row_major(shape)
     elif any(s % item for n, s in zip(shape, byte_strides) if n > 1):
         message = f"argument `{name}` has strides of {tuple(byte_strides)} bytes, which are no multiple of its {item}-byte elements"
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
@@ -111,15 +112,6 @@ def _torch_view(tensor: Any) -> ArrayView:
     dtype = from_numpy(str(tensor.dtype).removeprefix("torch."))
     device = "cuda" if tensor.is_cuda else CPU
     return ArrayView(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), dtype, tensor.element_size(), False, device)
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides, in elements."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
 
 
 def _type_name(value: Any) -> str:

@@ -6,7 +6,6 @@ device cannot reach or that outputs share, and the limits of a launch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -17,10 +16,10 @@ from numpy.lib.stride_tricks import as_strided
 from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
-from vxc.interp.flat_memory import poisoned
+from vxc.interp.flat_memory import poisoned, row_major, span
 from vxc.ir.kernel import Buffer
 from vxc.ir.plan import Plan
-from vxc.runtime.arrays import ArrayView, contiguous_strides, describe, describe_device
+from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.runtime.streams import current_stream, stream_handle
@@ -64,18 +63,24 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
 
 
 def run_numpy(
-    compiled: Compiled, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any] | None = None, *, device: int = 0
+    compiled: Compiled,
+    arrays: Mapping[str, np.ndarray],
+    scalars: Mapping[str, Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    device: int = 0,
 ) -> dict[str, np.ndarray]:
     """Runs the plan on copies of NumPy arrays; gives every `out` and `inout` array, like the interpreters.
 
-    The inputs are not modified. An `out` array that is not given is allocated and poisoned. Errors as for `launch`.
+    The inputs are not modified. An `out` array that is not given is sized by the others or by `dims`, and poisoned. Errors as
+    for `launch`.
     """
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe(array, name) for name, array in arrays.items()}
-    binding = bind(params, _described(views, declared), scalars or {}, source=compiled.source)
+    binding = bind(params, _described(views, declared), scalars or {}, dims, source=compiled.source)
     plan = _scheduled(compiled, binding)
-    host = {name: _staged(param, arrays.get(name), binding.shapes[name]) for name, param in declared.items()}
+    host = {name: _staged(param, arrays.get(name), binding) for name, param in declared.items()}
     cuda = driver()
     with cuda.active(device):
         memory: dict[str, Any] = {}
@@ -91,7 +96,7 @@ def run_numpy(
         finally:
             for held in memory.values():
                 cuda.free(held)
-    return {name: host[name][1] for name, param in declared.items() if param.mode != "in"}
+    return {name: host[name][1].copy() for name, param in declared.items() if param.mode != "in"}
 
 
 # ---- checking the call ------------------------------------------------------------------------------------------------
@@ -114,7 +119,7 @@ def _check_view(param: ArrayParam, view: ArrayView) -> None:
     if view.readonly and param.mode != "in":
         message = f"argument `{name}` is `{param.mode}`, but the array is read-only"
         raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
-    dense = contiguous_strides(view.shape)
+    dense = row_major(view.shape)
     if param.strides is None and view.size and any(n > 1 and s != d for n, s, d in zip(view.shape, view.strides, dense)):
         message = f"argument `{name}` has strides {list(view.strides)}, but the kernel declares it contiguous (strides {list(dense)})"
         hint = f"pass a contiguous copy, or declare a pitch, as in {param.dtype}[M, N : ld]"
@@ -199,14 +204,14 @@ def _module(cuda: Driver, cubin: bytes, device: int) -> Any:
     return cuda.load(cubin)
 
 
-def _staged(param: ArrayParam, array: np.ndarray | None, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of an array as (memory, view of it): contiguous, or with the array's own strides where they are declared."""
-    if array is None:
-        raw = poisoned(math.prod(shape), param.dtype)
-        return raw, raw.reshape(shape)
-    if param.strides is None or not array.size:
-        raw = np.array(array, param.dtype.numpy, order="C").reshape(-1)
-        return raw, raw.reshape(array.shape)
-    extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) // array.itemsize
-    raw = as_strided(array, (extent,), (array.itemsize,)).copy()
-    return raw, as_strided(raw, array.shape, array.strides)
+def _staged(param: ArrayParam, given: np.ndarray | None, binding: Binding) -> tuple[np.ndarray, np.ndarray]:
+    """What goes to the device for a parameter, as (memory, view of it): laid out as declared, filled from `given` or poisoned."""
+    shape = binding.shapes[param.name]
+    strides = row_major(shape)
+    if param.strides is not None:
+        strides = tuple(binding.dims[s] if isinstance(s, str) else s for s in param.strides)
+    raw = poisoned(span(shape, strides), param.dtype)
+    view = as_strided(raw, shape, [s * raw.itemsize for s in strides])
+    if given is not None:
+        view[...] = given.view(param.dtype.numpy)
+    return raw, view
