@@ -154,7 +154,7 @@ def check_written(m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> N
     if missing is not False:
         lane = m.first(missing)
         text = f"`{memory.element(m.at_lane(flat, lane))}` is read before anything is stored to it"
-        raise m.fault("E0721", text, step.inst, lane, "store to it on every path that leads here")
+        raise m.fault("E0721", text, step.inst, lane, "store to it before, with a barrier between if another thread does")
 
 
 def store(m: Machine, step: Step) -> None:

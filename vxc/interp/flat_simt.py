@@ -14,7 +14,7 @@ import numpy as np
 from vxc.diag import VxcError
 from vxc.interp.flat_lanes import Lanes, lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
-from vxc.interp.flat_memory import per_lane
+from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import INNER, Race, Shadow, Who
 from vxc.ir.kernel import Inst
 
@@ -29,8 +29,8 @@ class Blocks:
 
     first: int
     count: int
-    shared: dict = field(default_factory=dict)
-    barriers: np.ndarray | None = None
+    barriers: np.ndarray
+    shared: dict[str, Memory] = field(default_factory=dict)
 
 
 @dataclass
@@ -40,6 +40,9 @@ class WarpMachine(Machine):
     warp: int = 0
     blocks: Blocks | None = None
     group_barriers: np.ndarray | int = 0
+
+    def __post_init__(self):
+        self.mask = self.alive
 
     @property
     def threads(self) -> np.ndarray:
@@ -62,7 +65,7 @@ class WarpMachine(Machine):
         return f"thread {self.warp * WARP + lane[1]} of block {self.blocks.first + lane[0]}"
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str) -> VxcError:
-        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in (race.before, race.now))
+        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
         if a == b:
             pair = f"threads {s} and {t} of block {a}" if s != t else f"several threads of block {a}"
@@ -134,8 +137,25 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
     return None
 
 
-def run_blocks(agents: list[WarpMachine], blocks: Blocks, rng: np.random.Generator) -> None:
-    """Run the warps of a chunk of blocks to their end. Raises E0727 where all that is left waits."""
+def run_grid(program: Program, env: dict, storage: dict, grid: int, rng: np.random.Generator, options: dict) -> None:
+    """Run all blocks of a launch, a chunk at a time. `options` are fields of the machine."""
+    warps = -(-program.attrs["threads"] // WARP)
+    at_once = _blocks_at_once(program, warps)
+    for first in range(0, grid, at_once):
+        count = min(at_once, grid - first)
+        blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
+        agents = [WarpMachine(program, dict(env), dict(storage), shape=(count, WARP), warp=w, blocks=blocks, **options) for w in range(warps)]
+        _run(agents, blocks, rng)
+
+
+def _blocks_at_once(program: Program, warps: int) -> int:
+    """How many blocks to run together, memory staying bounded."""
+    declared = sum(prod(int(n.value) for n in s.inst.result.shape) for s in program.steps if s.inst.op in ("local", "shared"))
+    return min(max(1, _LIVE // (WARP * warps * (len(program.steps) + declared))), _CHUNK)
+
+
+def _run(agents: list[WarpMachine], blocks: Blocks, rng: np.random.Generator) -> None:
+    """Run the warps of a chunk to their end. Raises E0727 where all that is left waits."""
     running = {agent.warp: agent.run() for agent in agents}
     while running:
         waiting: dict[int, Step] = {}
@@ -147,13 +167,17 @@ def run_blocks(agents: list[WarpMachine], blocks: Blocks, rng: np.random.Generat
                 waiting[warp] = step
         if waiting:
             _meet(agents, waiting)
-            arrived = np.broadcast_to(agents[next(iter(waiting))].mask, (blocks.count, WARP)).any(axis=1, keepdims=True)
-            blocks.barriers = blocks.barriers + arrived
+            blocks.barriers = blocks.barriers + _arrived(agents[next(iter(waiting))])[:, None]
+
+
+def _arrived(m: WarpMachine) -> np.ndarray:
+    """Which blocks' warps run now."""
+    return np.broadcast_to(m.mask, m.shape).any(axis=1)
 
 
 def _meet(agents: list[WarpMachine], waiting: dict[int, Step]) -> None:
     """Check that every warp of every block that waits has come to the same barrier."""
-    arrived = {w: np.broadcast_to(agents[w].mask, agents[w].shape).any(axis=1) for w in waiting}
+    arrived = {w: _arrived(agents[w]) for w in waiting}
     first = min(waiting)
     for agent in agents:
         w, step = agent.warp, waiting[first]
@@ -171,8 +195,3 @@ def _meet(agents: list[WarpMachine], waiting: dict[int, Step]) -> None:
                 text = f"deadlock: warp {there} waits at a barrier that warp {gone} does not reach"
         raise a.fault("E0727", f"{text} (block {m.blocks.first + block})", step.inst, help="let all threads of the block reach the same barriers")
 
-
-def blocks_at_once(program: Program, warps: int) -> int:
-    """How many blocks to run together, memory staying bounded."""
-    declared = sum(prod(int(n.value) for n in s.inst.result.shape) for s in program.steps if s.inst.op in ("local", "shared"))
-    return min(max(1, _LIVE // (WARP * warps * (len(program.steps) + declared))), _CHUNK)

@@ -57,7 +57,7 @@ class TileMachine(Machine):
         return ", ".join(f"{f.index.name}={self.at_lane(self.get(f.index.name), lane)}" for f in loops)
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str):
-        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in (race.before, race.now))
+        (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))
         unit = "lanes" if self.team else "inner iterations"
         pair = f"iterations {a} and {b}" if a != b else f"{unit} {s} and {t} of iteration {a}" if s != t else f"several {unit} of iteration {a}"
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
