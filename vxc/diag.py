@@ -43,6 +43,7 @@ _ERRORS = {
     "E0115": "something that cannot be called",
     "E0116": "a positional argument after a named one",
     # E03xx: independence and bounds
+    "E0310": "an index outside its array",
     "E0312": "parallel iterations collide",
     "E0313": "parallel iterations cannot be proven independent",
     # E04xx: not yet
