@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vxc.dtypes import BOOL, I32, I64, DType
+from vxc.ir.attr_rules import attributes_problem
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value, constant
-from vxc.ir.ops import DECLARES, OPS, PLAN, AttrDef, accesses
+from vxc.ir.ops import DECLARES, OPS, PLAN, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.uniformity import BLOCK, Uniformity, uniformity
 from vxc.ir.walk import LOOPS, Regions, operand_kinds
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, Order, accepts, accumulator, check_order, result_dtype
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, accepts, accumulator, result_dtype
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ def _stage(body: Body, i: int, inst: Inst) -> str | None:
 def _operands(body: Body, i: int, inst: Inst) -> str | None:
     kinds = operand_kinds(inst.op, inst.operands)
     if kinds is None:
-        return f"`{inst.op}` takes ({', '.join(OPS[inst.op].operands)}), not {len(inst.operands)} operand{'s' * (len(inst.operands) != 1)}"
+        count = f"{len(inst.operands)} operand{'s' * (len(inst.operands) != 1)}"
+        ranked = [f"; {o} has {len(o.shape)} dimensions" for o in inst.operands[:1] if isinstance(o, Buffer)]
+        return f"`{inst.op}` takes ({', '.join(OPS[inst.op].operands)}), not {count}{''.join(ranked)}"
     common = _common(inst, kinds)
     for operand, kind in zip(inst.operands, kinds):
         wrong = _literal(operand) or _kind(body, operand, kind, common, inst)
@@ -137,78 +140,6 @@ def _result_dtype(inst: Inst, rule: str) -> DType | None:
     if inst.op == "prefix":
         return accumulator(inst.attr("op"), inst.operands[0].dtype)
     return inst.operands[0].dtype if rule in ("same", "elem") else None
-
-
-_TYPES: dict[str, Callable[[object], bool]] = {
-    "int": lambda v: type(v) is int,
-    "bool": lambda v: type(v) is bool,
-    "str": lambda v: type(v) is str,
-    "ints": lambda v: type(v) is tuple and all(type(x) is int for x in v),
-}  # fmt: skip
-
-
-def _attributes(body: Body, i: int, inst: Inst) -> str | None:
-    known = dict(OPS[inst.op].attrs)
-    given = [name for name, _ in inst.attrs]
-    if given != sorted(set(given)):
-        return f"the attributes of `{inst.op}` are not in name order, each once"
-    missing = next((name for name, d in known.items() if d.required and name not in given), None)
-    if missing:
-        return f"`{inst.op}` needs attribute `{missing}`"
-    for name, value in inst.attrs:
-        if name not in known:
-            return f"`{inst.op}` has no attribute `{name}`"
-        wrong = _attribute(known[name], value) or (_VALUES[name](value) if name in _VALUES else None)
-        if wrong:
-            return f"attribute `{name}` of `{inst.op}` {wrong}"
-    return _together(inst)
-
-
-def _attribute(definition: AttrDef, value: object) -> str | None:
-    if not _TYPES[definition.type](value):
-        return f"is {value!r}, which is no {definition.type}"
-    if definition.choices and value not in definition.choices:
-        return f'is "{value}", not one of {", ".join(definition.choices)}'
-    return None
-
-
-def _order(value: tuple) -> str | None:
-    if len(value) != 4:
-        return f"has {len(value)} fields, not v, chunk, lanes, parts"
-    wrong = check_order(Order(*value))
-    return wrong and f"is no order: {wrong}"
-
-
-def _power_of_two(value: int) -> str | None:
-    return None if value > 0 and value & (value - 1) == 0 else f"is {value}, not a power of two"
-
-
-def _positive(value: int) -> str | None:
-    return None if value > 0 else f"is {value}, not positive"
-
-
-_VALUES: dict[str, Callable] = {
-    "order": _order,
-    "width": _power_of_two,
-    "lanes": _positive,
-    "unroll": _positive,
-    "warps": _positive,
-    "distance": _positive,
-}  # fmt: skip
-
-
-def _together(inst: Inst) -> str | None:
-    """What attributes say only in combination."""
-    width = inst.attr("width", 1)
-    if inst.op == "barrier" and inst.attr("scope") == "group" and inst.attr("width") is None:
-        return 'a `barrier` of scope "group" needs attribute `width`'
-    if OPS[inst.op].scope == "warp" and width > 32:
-        return f"a group of {width} lanes is more than a warp"
-    if inst.attr("distance", 0) >= width > 1:
-        return f"distance {inst.attr('distance')} leaves a group of {width} lanes"
-    if inst.op == "loop" and inst.operands[2:] and isinstance(inst.operands[2], Const) and inst.operands[2].value == 0:
-        return "the step of a `loop` is 0"
-    return None
 
 
 def _place(body: Body, i: int, inst: Inst) -> str | None:
@@ -335,7 +266,7 @@ def _argument(parameter: Value | Buffer, argument: Operand, passed: dict[Value, 
 RULES: tuple[tuple[str, Rule], ...] = (
     ("E0516", _stage),
     ("E0513", _operands),
-    ("E0515", _attributes),
+    ("E0515", lambda body, i, inst: attributes_problem(inst)),
     ("E0514", _result),
     ("E0517", _place),
     ("E0518", _bounds),

@@ -64,6 +64,8 @@ class Layout:
 
         `extents` are those of the dimensions that are no replicas, in order. Division by 0 gives 0.
         """
+        if len(extents) != sum(not d.replicas for d in self.dims):
+            raise ValueError(f"{len(extents)} extents for layout {self}")
         sizes = iter(extents)
         shape = tuple(d.replicas or next(sizes) for d in self.dims)
         axes = dict(zip((d.name for d in self.dims), np.indices(shape, np.int64, sparse=True)))
@@ -106,6 +108,8 @@ def parse(text: str) -> Layout:
     for term in (*results[0], *results[1]):
         if isinstance(term, str) and term not in OPERATORS and term not in names:
             raise ValueError(f"`{term}` is no dimension of layout `{text}`")
+        if isinstance(term, int) and term >= 1 << 63:
+            raise ValueError(f"{term} is too large in layout `{text}`")
     return Layout(tuple(Dim(name, replicas) for name, replicas in dims), *results)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from lark import Lark, Token, Transformer, v_args
-from lark.exceptions import UnexpectedInput
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from vxc import grammars
 
@@ -45,6 +45,8 @@ def read(text: str) -> tuple[tuple, tuple]:
     """(dims, results) of a layout's text. Raises ValueError saying what does not fit."""
     try:
         return _parser().parse(text)
-    except UnexpectedInput as error:
-        at = text[error.pos_in_stream :] if error.pos_in_stream is not None else ""
-        raise ValueError(f"{f'`{at.split()[0]}` does not fit' if at.strip() else 'the text ends too early'} in layout `{text}`") from None
+    except UnexpectedCharacters as error:
+        wrong = f"`{text[error.pos_in_stream]}` is not used"
+    except UnexpectedToken as error:
+        wrong = "the text ends too early" if error.token.type == "$END" else f"`{error.token}` does not fit"
+    raise ValueError(f"{wrong} in layout `{text}`")

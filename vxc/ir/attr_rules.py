@@ -1,0 +1,91 @@
+"""The verifier's rule for attributes: known, typed, among the choices, in name order, required ones present, values valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vxc.ir.kernel import Const, Inst
+from vxc.ir.ops import OPS, AttrDef
+from vxc.layout.layout import parse
+from vxc.semantics import Order, check_order
+
+_TYPES: dict[str, Callable[[object], bool]] = {
+    "int": lambda v: type(v) is int,
+    "bool": lambda v: type(v) is bool,
+    "str": lambda v: type(v) is str,
+    "ints": lambda v: type(v) is tuple and all(type(x) is int for x in v),
+}  # fmt: skip
+
+
+def attributes_problem(inst: Inst) -> str | None:
+    """What is wrong with an instruction's attributes, or None."""
+    known = dict(OPS[inst.op].attrs)
+    given = [name for name, _ in inst.attrs]
+    if given != sorted(set(given)):
+        return f"the attributes of `{inst.op}` are not in name order, each once"
+    missing = next((name for name, d in known.items() if d.required and name not in given), None)
+    if missing:
+        return f"`{inst.op}` needs attribute `{missing}`"
+    for name, value in inst.attrs:
+        if name not in known:
+            return f"`{inst.op}` has no attribute `{name}`"
+        wrong = _attribute(known[name], value) or (_VALUES[name](value) if name in _VALUES else None)
+        if wrong:
+            return f"attribute `{name}` of `{inst.op}` {wrong}"
+    return _together(inst)
+
+
+def _attribute(definition: AttrDef, value: object) -> str | None:
+    if not _TYPES[definition.type](value):
+        return f"is {value!r}, which is no {definition.type}"
+    if definition.choices and value not in definition.choices:
+        return f'is "{value}", not one of {", ".join(definition.choices)}'
+    return None
+
+
+def _order(value: tuple) -> str | None:
+    if len(value) != 4:
+        return f"has {len(value)} fields, not v, chunk, lanes, parts"
+    wrong = check_order(Order(*value))
+    return wrong and f"is no order: {wrong}"
+
+
+def _layout(value: str) -> str | None:
+    try:
+        parse(value)
+    except ValueError as error:
+        return f"is malformed: {error}"
+    return None
+
+
+def _power_of_two(value: int) -> str | None:
+    return None if value > 0 and value & (value - 1) == 0 else f"is {value}, not a power of two"
+
+
+def _positive(value: int) -> str | None:
+    return None if value > 0 else f"is {value}, not positive"
+
+
+_VALUES: dict[str, Callable] = {
+    "order": _order,
+    "layout": _layout,
+    "width": _power_of_two,
+    "lanes": _positive,
+    "unroll": _positive,
+    "warps": _positive,
+    "distance": _positive,
+}  # fmt: skip
+
+
+def _together(inst: Inst) -> str | None:
+    """What attributes say only in combination."""
+    width = inst.attr("width", 1)
+    if inst.op == "barrier" and inst.attr("scope") == "group" and inst.attr("width") is None:
+        return 'a `barrier` of scope "group" needs attribute `width`'
+    if OPS[inst.op].scope == "warp" and width > 32:
+        return f"a group of {width} lanes is more than a warp"
+    if inst.attr("distance", 0) >= width > 1:
+        return f"distance {inst.attr('distance')} leaves a group of {width} lanes"
+    if inst.op == "loop" and inst.operands[2:] and isinstance(inst.operands[2], Const) and inst.operands[2].value == 0:
+        return "the step of a `loop` is 0"
+    return None
