@@ -16,16 +16,16 @@ class ScalarOp:
     """One scalar operation.
 
     `kinds` are the operand kinds accepted (letters of `DType.kind`). `result` is 'same', 'bool' or a dtype name. `ulp` and
-    `ulp64` bound the error of the emitted f32 and f64 code in units of the last place of the result (0 = bit-exact):
-    f32 against the correctly rounded value, f64 against `evaluate`, whose own error is counted in.
+    `ulp64` say how many representable values emitted f32 and f64 code may lie away from `evaluate` (0: none, to the bit;
+    NaN is NaN). For f32 `evaluate` is the correctly rounded value; for f64 its own error of a few ulp is counted in.
     """
 
     name: str
     arity: int
     kinds: str
     result: str
-    ulp: float
-    ulp64: float
+    ulp: int
+    ulp64: int
     doc: str
 
     @property

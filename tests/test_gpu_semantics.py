@@ -1,0 +1,144 @@
+"""Every scalar operation, conversion and atomic on the device against `evaluate`, `cast`, `sat` and `reinterpret`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from semantics_kernels import (
+    ATOMICS, CONVERSIONS, atomic_kernel, conversion_kernel, conversions, operand_dtypes, operation_kernel, operations, with_prelude,
+)  # fmt: skip
+
+from vxc.cuda.nvrtc import compile_cuda
+from vxc.dtypes import BF16, BOOL, DTYPES, F16, F32, I64, DType
+from vxc.runtime.driver import driver
+from vxc.runtime.parameters import pack, pointer, scalar
+from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, result_dtype, sat
+from vxc.target import for_capability
+
+pytestmark = pytest.mark.gpu
+MEANING = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
+SPECIAL = [0.0, 0.5, 1.0, 1.5, 2.5, 3.0, 88.0, 103.5, 464.0, 61440.0, 65520.0, 2.0**31, 2.0**63, 2.0**64, 1e-45, 1e-40, 2.0**-126, 3e38, np.inf, np.nan]
+
+
+@cache
+def module():
+    kernels = [operation_kernel(*op) for op in operations()] + [conversion_kernel(*c) for c in conversions()] + [atomic_kernel(*a) for a in ATOMICS]
+    binary = compile_cuda(with_prelude(kernels), "semantics.cu", for_capability(driver().capability(0)).name)
+    return driver().load(binary.cubin)
+
+
+def run(name: str, inputs: list[np.ndarray], output: DType) -> np.ndarray:
+    """One launch of an elementwise kernel over arrays of one length."""
+    device, n = driver(), len(inputs[0])
+    with device.active(0):
+        arrays = [np.ascontiguousarray(a) for a in inputs] + [np.zeros(n, output.numpy)]
+        memory = [device.allocate(a.nbytes) for a in arrays]
+        for m, a in zip(memory, arrays, strict=True):
+            device.upload(m, a)
+        arguments = pack([*(pointer(int(m)) for m in memory), scalar(I64, n)])
+        device.launch(device.function(module(), name), (-(-n // 256), 1, 1), (256, 1, 1), 0, 0, arguments)
+        device.download(arrays[-1], memory[-1])
+        for m in memory:
+            device.free(m)
+    return arrays[-1]
+
+
+def values(dtype: DType, seed: int) -> np.ndarray:
+    """All values of a small type; for a wide one the f16 and bf16 values, special values, and random bit patterns."""
+    if dtype == BOOL:
+        return np.array([False, True])
+    if dtype.bits == 4:
+        return np.arange(dtype.min, dtype.max + 1, dtype=dtype.numpy)
+    unsigned = f"u{dtype.bytes}"
+    if dtype.bits <= 16:
+        return np.arange(2**dtype.bits, dtype=unsigned).view(dtype.numpy)
+    rng = np.random.default_rng(seed)
+    random = rng.integers(0, 2**dtype.bits, 100_000, unsigned, endpoint=False).view(dtype.numpy)
+    if dtype.is_float:
+        with np.errstate(all="ignore"):
+            near = np.array([v for s in (1, -1) for v in np.array(SPECIAL) * s]).astype(dtype.numpy)
+            near = np.concatenate([near, np.nextafter(near, dtype.numpy.type(0)), near * dtype.numpy.type(1 + 2.0**-20)])
+        usual = rng.uniform(-20, 20, 100_000).astype(dtype.numpy)
+        small = [cast(values(d, 0), d, dtype) for d in (F16, BF16)]
+        return np.concatenate([near, random, usual, *small])
+    bits = [1 << k for k in range(dtype.bits)]
+    ends = [((s * b + d) - dtype.min) % 2**dtype.bits + dtype.min for b in bits for s in (1, -1) for d in (-1, 0, 1)]
+    return np.concatenate([np.array(ends, dtype.numpy), random])
+
+
+def operands(dtypes: list[DType]) -> list[np.ndarray]:
+    """All pairs of the first few values, then values side by side in different orders."""
+    columns = [values(d, seed) for seed, d in enumerate(dtypes)]
+    n = max(map(len, columns))
+    heads = np.meshgrid(*(c if len(c) <= 256 and len(columns) < 3 else c[:40] for c in columns), indexing="ij")
+    rng = np.random.default_rng(9)
+    mixed = [np.resize(c, n) if i == 0 else rng.permutation(np.resize(c, n)) for i, c in enumerate(columns)]
+    return [np.concatenate([h.reshape(-1), m]) for h, m in zip(heads, mixed, strict=True)]
+
+
+def distance(got: np.ndarray, want: np.ndarray, dtype: DType) -> np.ndarray:
+    """How many representable values apart; NaN from NaN is 0."""
+
+    def key(x):
+        bits = x.view(f"i{dtype.bytes}").astype(object if dtype.bits == 64 else np.int64)
+        return np.where(bits < 0, -(bits & ((1 << (dtype.bits - 1)) - 1)), bits)
+
+    nan = np.isnan(got) & np.isnan(want)
+    return np.where(nan, 0, np.abs(key(got) - key(want)))
+
+
+def assert_same_bits(got: np.ndarray, want: np.ndarray, dtype: DType, inputs: list[np.ndarray]) -> None:
+    unsigned = f"u{dtype.bytes}"
+    equal = got.view(unsigned) == want.view(unsigned)
+    if dtype.is_float:
+        equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
+    bad = np.nonzero(~equal)[0][:3]
+    assert not bad.size, [(*(a[i] for a in inputs), "gave", got[i], "not", want[i]) for i in bad]
+
+
+@pytest.mark.parametrize("name", list(SCALAR_OPS))
+def test_operations(name):
+    op = SCALAR_OPS[name]
+    for dtype in (d for n, d in operations() if n == name):
+        inputs = operands(operand_dtypes(name, dtype))
+        output = result_dtype(name, dtype)
+        got, want = run(f"op_{name}_{dtype}", inputs, output), evaluate(name, dtype, *inputs)
+        if op.exact:
+            assert_same_bits(got, want, output, inputs)
+            continue
+        apart = distance(got, want, dtype)
+        worst = int(np.argmax(apart))
+        bound = op.ulp if dtype == F32 else op.ulp64
+        assert apart[worst] <= bound, (dtype, apart[worst], *(a[worst] for a in inputs), got[worst], want[worst])
+
+
+@pytest.mark.parametrize("src", list(DTYPES.values()), ids=str)
+@pytest.mark.parametrize("how", list(CONVERSIONS))
+def test_conversions(how, src):
+    x = values(src, 4)
+    for dst in (d for h, s, d in conversions() if (h, s) == (how, src)):
+        assert_same_bits(run(f"{how}_{src}_{dst}", [x], dst), MEANING[how](x, src, dst), dst, [x])
+
+
+@pytest.mark.parametrize(("op", "dtype"), ATOMICS)
+def test_atomics_combine_and_return_what_was_there(op, dtype):
+    device = driver()
+    pairs = [(1, 2), (2, 1), (0, 3)] + ([(np.nan, 1), (1, np.nan), (-0.0, 0.0), (0.0, -0.0), (-1.5, np.inf)] if dtype.is_float else [])
+    for first, second in pairs:
+        a, b = (cast(float(v), DTYPES["f64"], dtype) for v in (first, second))
+        with device.active(0):
+            memory = [device.allocate(dtype.bytes) for _ in range(2)]
+            now, before = np.array([a]).astype(dtype.numpy), np.zeros(1, dtype.numpy)
+            device.upload(memory[0], now)
+            arguments = pack([pointer(int(memory[0])), scalar(dtype, second), pointer(int(memory[1]))])
+            device.launch(device.function(module(), f"atomic_{op}_{dtype}"), (1, 1, 1), (1, 1, 1), 0, 0, arguments)
+            device.download(now, memory[0])
+            device.download(before, memory[1])
+            for m in memory:
+                device.free(m)
+        wide = dtype.compute
+        want = cast(evaluate(op, wide, cast(a, dtype, wide), cast(b, dtype, wide)), wide, dtype)
+        assert_same_bits(now, want.reshape(1), dtype, [np.array([first]), np.array([second])])
+        assert_same_bits(before, a.reshape(1), dtype, [np.array([first]), np.array([second])])
