@@ -1,0 +1,408 @@
+"""Typing expressions: literals, names, operators, conversions, value-`if` and subscripts. Calls are in `check_calls`.
+
+Handlers for `worklist.run`: each takes (state, node, at) and gives a `Value`; `yield node, at` gives that of a child.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+from vxc.diag import VxcError
+from vxc.dtypes import BOOL, DTYPES, F64, I64, DType
+from vxc.frontend import dims, syntax
+from vxc.frontend.check_attrs import attributes
+from vxc.frontend.rows import Pick, Row, RowLet, Use, fit, indices, note
+from vxc.frontend.scope import UNKNOWN, At, State, fail, label, suggestion
+from vxc.frontend.typed import Array, Cast, Cond, Const, Expr, Load, Op, Symbol, Var
+from vxc.frontend.values import Branch, Value, assign, common, convert, rounded, settle, typed, widened
+from vxc.semantics import accepts, result_dtype
+from vxc.source import Span
+
+Task = Generator[tuple[Any, At], Value, Any]
+
+BINARY = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor", "<<": "shl",
+    ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}  # fmt: skip
+UNARY = {"-": "neg", "!": "not", "~": "bitnot"}
+_COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+_WHOLE: dict[str, Callable[..., int]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    "ceildiv": lambda a, b: -(-a // b), "tdiv": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "trem": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1), "min": min, "max": max,
+}  # fmt: skip
+DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
+
+
+# Leaves --------------------------------------------------------------------------------------------------------------------------
+
+
+def _number(st: State, node: syntax.Number, at: At) -> Value:
+    return Value(node.span, literal=node.value)
+
+
+def _bool(st: State, node: syntax.Bool, at: At) -> Value:
+    return Value(node.span, Const(node.value, BOOL, at.place(node.span)))
+
+
+def _string(st: State, node: syntax.String, at: At) -> Value:
+    fail(at, "E0227", "a string has no value here", node, help="strings stand in `assert`, `print` and attributes")
+
+
+def _name(st: State, node: syntax.Name, at: At) -> Any:
+    found = at.scope.find(node.name)
+    if isinstance(found, Symbol):
+        if found.kind == "var":
+            st.read(found)
+        return Value(node.span, Var(found, at.place(node.span)))
+    if isinstance(found, Value):
+        return replace(found, span=node.span)
+    if isinstance(found, Array):
+        return _load(st, node.span, at, found, [_whole(found, k, node.span, at) for k in range(len(found.shape))])
+    if isinstance(found, RowLet):
+        return _row_let(st, node, at, found)
+    if found is None and node.name in ("inf", "nan"):
+        return Value(node.span, literal=math.inf if node.name == "inf" else math.nan)
+    if isinstance(found, DType) or (found is None and node.name in DTYPES):
+        fail(at, "E0227", f"`{node.name}` is a type, not a value", node, help=f"convert with `x as {node.name}`")
+    unknown(at, node, found)
+
+
+def unknown(at: At, node: syntax.Name, found: Any) -> None:
+    """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
+    if found is UNKNOWN:
+        raise VxcError(())
+    hint = suggestion(node.name, [*at.scope.all_names(), "inf", "nan"], "define it with `let`, or make it a parameter")
+    fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
+
+
+def _row_let(st: State, node: syntax.Name, at: At, let: RowLet) -> Task:
+    """The element of a row-valued let, computed once in each row context."""
+    row = at.row
+    if row is None:
+        fail(at, "E0214", f"`{let.name}` is a row, and one element is needed here", node, secondary=(label(let.at, let.span, "defined here"),),
+             help="reduce it (`sum(..)`, `max(..)`), or use it where a row is assigned")  # fmt: skip
+    st.uses.append(Use(let, at, node.span, st.clock, at.marks))
+    for target in let.reads:
+        st.read(target)
+    if let not in row.memo:
+        inside = let.at.but(row=row, hoist=at.hoist, arm=at.arm, order=let.at.order)
+        value = settle(at, (yield let.value, inside))
+        symbol = Symbol(let.name, "let", value.expr.dtype, let.at.place(let.span))
+        row.lets.append((symbol, value.expr))
+        row.memo[let] = symbol
+    return Value(node.span, Var(row.memo[let], at.place(node.span)), row=True)
+
+
+# Operators -----------------------------------------------------------------------------------------------------------------------
+
+
+def _unary(st: State, node: syntax.Unary, at: At) -> Task:
+    value = yield node.operand, at
+    name = UNARY[node.op]
+    if value.number is not None and name == "neg":
+        return Value(node.span, literal=-value.number, row=value.row)
+    if isinstance(value.number, int) and name == "bitnot":
+        return Value(node.span, literal=~value.number, row=value.row)
+    if value.flag is not None and name == "not":
+        return Value(node.span, Const(not value.flag, BOOL, at.place(node.span)))
+    return apply(st, at, name, [value], node.span, f"`{node.op}`")
+
+
+def _binary(st: State, node: syntax.Binary, at: At) -> Task:
+    if node.op in ("&&", "||"):
+        return (yield from _logical(st, node, at))
+    left = yield node.left, at
+    right = yield node.right, at
+    return binary(st, at, node.op, left, right, node.span)
+
+
+def binary(st: State, at: At, sign: str, left: Value, right: Value, span: Span) -> Value:
+    """`left sign right`, folded exactly where both are literals."""
+    name = BINARY[sign]
+    if left.number is not None and right.number is not None:
+        return fold(at, name, left.number, right.number, f"`{sign}`", right.span, span)
+    return apply(st, at, name, [left, right], span, f"`{sign}`")
+
+
+def _logical(st: State, node: syntax.Binary, at: At) -> Task:
+    stop = node.op == "||"  # the value of the left operand that decides
+    left = yield node.left, at
+    require_bool(at, left, f"an operand of `{node.op}`")
+    if left.flag is stop:
+        return replace(left, span=node.span)
+    right = yield node.right, at.but(arm=at.arm or left.flag is None)
+    require_bool(at, right, f"an operand of `{node.op}`")
+    if left.flag is not None:
+        return replace(right, span=node.span)
+    span = at.place(node.span)
+    known = Const(stop, BOOL, span)
+    arms = (known, right.expr) if stop else (right.expr, known)
+    return Value(node.span, Cond(left.expr, *arms, BOOL, span), row=left.row or right.row)
+
+
+def require_bool(at: At, value: Value, what: str) -> None:
+    if value.expr is None or value.expr.dtype is not BOOL:
+        fail(at, "E0206", f"{what} must be `bool`, not {value}", value.span, help="compare it: `x != 0`")
+
+
+def fold(at: At, name: str, a: int | float, b: int | float, what: str, divisor: Span, span: Span) -> Value:
+    """An operation between two literals, exactly."""
+    if name in _COMPARE:
+        return Value(span, Const(bool(_COMPARE[name](a, b)), BOOL, at.place(span)))
+    if name in _ARITHMETIC:
+        return Value(span, literal=_ARITHMETIC[name](a, b))
+    whole = isinstance(a, int) and isinstance(b, int)
+    if name in DIVIDES and b == 0 and whole:
+        _by_zero(at, divisor)
+    if name == "div" and not whole:
+        sign = math.copysign(1.0, a) * math.copysign(1.0, b)
+        return Value(span, literal=float(a) / b if b else (math.nan if a == 0 or a != a else sign * math.inf))
+    if name in _WHOLE and whole:
+        return Value(span, literal=_WHOLE[name](a, b))
+    if name in ("shl", "shr") and whole:
+        if not 0 <= b < 64:
+            fail(at, "E0205", f"a shift by {b} of a literal", divisor, help="shift by 0 to 63, or give the literal a type with `as`")
+        return Value(span, literal=a << b if name == "shl" else a >> b)
+    operands = [Value(span, literal=a), Value(divisor, literal=b)]
+    exprs, dtype = common(at, operands, what, span)
+    _accepts(at, name, dtype, what, span)
+    return Value(span, Op(name, tuple(exprs), result_dtype(name, dtype), at.place(span)))
+
+
+def _by_zero(at: At, where: Span) -> None:
+    fail(at, "E0217", "division by zero", where, help="the divisor is the constant 0")
+
+
+def apply(st: State, at: At, name: str, values: list[Value], span: Span, what: str) -> Value:
+    """An operation of semantics.SCALAR_OPS on operands brought to one type."""
+    exprs, dtype = common(at, values, what, span)
+    _accepts(at, name, dtype, what, span)
+    if name in DIVIDES and isinstance(exprs[1], Const) and exprs[1].value == 0:
+        _by_zero(at, values[1].span)
+    native = st.attrs.get("native")
+    if native and any(isinstance(e, Cast) and e.arg.dtype.name == native for e in exprs) and name not in _COMPARE:
+        fail(at, "E0401", f"arithmetic in {native} is not compiled yet", span, help="remove `@native`: it is then done in f32")
+    return Value(span, Op(name, tuple(exprs), result_dtype(name, dtype), at.place(span)), row=any(v.row for v in values))
+
+
+def _accepts(at: At, name: str, dtype: DType, what: str, where: Span) -> None:
+    if accepts(name, dtype):
+        return
+    if name == "div":
+        fail(at, "E0203", f"`/` divides floats, and these are `{dtype}`", where, help="write `//` for floor division, or `as f32` for the quotient")
+    if name == "not":
+        fail(at, "E0203", f"`!` is for `bool`, and this is `{dtype}`", where, help="write `~` for the bits inverted, or `x == 0`")
+    if name == "bitnot" and dtype is BOOL:
+        fail(at, "E0203", "`~` inverts the bits of integers, and this is `bool`", where, help="write `!`")
+    if dtype is BOOL:
+        fail(at, "E0203", f"{what} is not defined on `bool`", where, help="convert first: `as i32`; `&`, `|`, `^`, `==` and `!=` take bools")
+    hint = "convert first: `as f32`" if dtype.is_int else "convert first: `as i32`"
+    fail(at, "E0203", f"{what} is not defined on `{dtype}`", where, help=hint)
+
+
+def _cast(st: State, node: syntax.Cast, at: At) -> Task:
+    dtype = dtype_named(at, node.type, node.type_span)
+    value = yield node.operand, at
+    if value.expr is None:
+        return replace(_literal_as(at, value, dtype), span=node.span)
+    return replace(value, span=node.span, expr=convert(value.expr, dtype, at.place(node.span)))
+
+
+def _literal_as(at: At, value: Value, dtype: DType) -> Value:
+    """`literal as dtype`: a float is rounded once from the exact number; what does not fit an integer converts as a value would."""
+    number, place = value.number, at.place(value.span)
+    if number is not None and dtype.is_float:
+        expr = Const(rounded(number, dtype), dtype, place)
+    elif isinstance(number, int) and dtype.is_int and dtype.min <= number <= dtype.max:
+        expr = Const(number, dtype, place)
+    else:
+        expr = convert(typed(at, value, F64 if value.is_float else I64), dtype, place)
+    return replace(value, expr=expr, literal=None)
+
+
+def dtype_named(at: At, name: str, span: Span) -> DType:
+    """The dtype that a name in type position stands for."""
+    found = at.scope.find(name)
+    if isinstance(found, DType):
+        return found
+    if name in DTYPES:
+        return DTYPES[name]
+    generics = [n for n in at.scope.all_names() if isinstance(at.scope.find(n), DType)]
+    hint = suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
+    fail(at, "E0210", f"`{name}` is no type", span, help=hint)
+
+
+def _if(st: State, node: syntax.IfExpr, at: At) -> Task:
+    cond = yield node.cond, at
+    require_bool(at, cond, "the condition of `if`")
+    if cond.flag is not None:
+        return (yield (node.then if cond.flag else node.orelse), at)
+    then = yield node.then, at.but(arm=True)
+    other = yield node.orelse, at.but(arm=True)
+    return choose(at, cond, then, other, node.span, "cond")
+
+
+def choose(at: At, cond: Value, then: Value, other: Value, span: Span, how: str) -> Value:
+    """`then` or `other` by a condition: `if` ('cond') or `select`."""
+    row = cond.row or then.row or other.row
+    if then.expr is None and other.expr is None:
+        return Value(span, literal=Branch(cond.expr, then.literal, other.literal, how), row=row)
+    (a, b), dtype = common(at, [then, other], "the two arms are", span)
+    place = at.place(span)
+    return Value(span, Op("select", (cond.expr, a, b), dtype, place) if how == "select" else Cond(cond.expr, a, b, dtype, place), row=row)
+
+
+def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
+    order = dict(at.order) | (yield from attributes(st, node.attrs, "reduction", at))
+    return replace((yield node.operand, at.but(order=tuple(order.items()))), span=node.span)
+
+
+# Subscripts ----------------------------------------------------------------------------------------------------------------------
+
+
+def _subscript(st: State, node: syntax.Subscript, at: At) -> Task:
+    array, found = yield from picks(st, node, at)
+    return _load(st, node.span, at, array, found)
+
+
+def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Value:
+    if array.space == "fragment" and any(p.extent is not None for p in found):
+        fail(at, "E0401", f"a slice of fragment `{array.name}` as a row is not compiled yet", span, help="index every dimension in a `parallel` loop")
+    is_row = any(p.extent is not None or p.row for p in found)
+    if any(p.extent is not None for p in found):
+        if at.row is None:
+            shown = f"`{array.name}` has {len(array.shape)} dimensions, and this gives a row"
+            fail(at, "E0214", "a row stands where one element is needed", span, label=shown, help="index every dimension, or reduce it: `sum(..)`, `max(..)`")
+        fit(st, at, at.row, array, found, span)
+    load = Load(array, indices(at, at.row, found, span), at.place(span))
+    if is_row and at.row is not None:
+        note(at.row, load, found)
+    st.read(array)
+    return Value(span, widened(load, load.span), row=is_row)
+
+
+def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[Any, Any, tuple[Array, list[Pick]]]:
+    """The array of a subscript (or bare array name) and what is selected in each of its dimensions."""
+    base, written = node, []
+    while isinstance(base, syntax.Subscript):
+        written[:0] = base.indices
+        base = base.base
+        if isinstance(base, syntax.Subscript) and not all(isinstance(i, syntax.Index) for i in base.indices):
+            fail(at, "E0212", "a slice of a slice", node, help="write all indices in one pair of brackets")
+    found = at.scope.find(base.name) if isinstance(base, syntax.Name) else None
+    if not isinstance(found, Array):
+        if not isinstance(base, syntax.Name):
+            fail(at, "E0212", "only arrays have elements", node, help="bind the array to a name, or index its operands")
+        if found is None or found is UNKNOWN:
+            unknown(at, base, found)
+        hint = "index the arrays that it is made of, or copy it to a `local` array" if isinstance(found, RowLet) else "remove the brackets"
+        fail(at, "E0212", f"`{base.name}` is no array", base, help=hint)
+    if len(written) > len(found.shape):
+        declared = (label(at, found.span, "declared here"),) if found.span else ()
+        message = f"`{found.name}` has {_count(len(found.shape), 'dimension')}, and {len(written)} indices are given"
+        fail(at, "E0212", message, node, secondary=declared, help=f"give at most {len(found.shape)}")
+    selected = []
+    for k, index in enumerate(written):
+        selected.append((yield from _pick(st, at, found, k, index)))
+    selected += [_whole(found, k, node.span, at) for k in range(len(written), len(found.shape))]
+    if any(p.row for p in selected) and any(p.extent is not None for p in selected):
+        fail(at, "E0212", "an index that is a row beside a slice", node, help="index every dimension, or loop over one of them with `parallel`")
+    return found, selected
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _whole(array: Array, k: int, span: Span, at: At) -> Pick:
+    place = at.place(span)
+    return Pick(dims.const(0, place), array.shape[k], dims.const(1, place))
+
+
+def _pick(st: State, at: At, array: Array, k: int, index: Any) -> Generator[Any, Any, Pick]:
+    size, place = array.shape[k], at.place(index.span)
+    one = dims.const(1, place)
+    if isinstance(index, syntax.Index):
+        value = yield index.value, at
+        start = as_index(at, value, "an index")
+        _check_index(st, at, array, k, start, index.value.span)
+        return Pick(start, None, one, value.row)
+    plain = at.but(row=None)
+    start = as_index(at, (yield index.start, plain), "the start of a slice") if index.start else dims.const(0, place)
+    if isinstance(index, syntax.Window):
+        extent, step = as_index(at, (yield index.extent, plain), "the extent of a slice"), one
+        stop = dims.op("add", start, extent, place)
+    else:
+        stop = as_index(at, (yield index.stop, plain), "the end of a slice") if index.stop else size
+        step = as_index(at, (yield index.step, plain), "the step of a slice") if index.step else one
+        if isinstance(step, Const) and step.value < 1:
+            fail(at, "E0216", f"a slice by steps of {step.value}", index, help="steps are positive")
+        extent = dims.op("ceildiv", dims.op("sub", stop, start, place), step, place)
+    _check_slice(st, at, array, k, start, stop, extent, index.span, past=array.space != "param" or "copy" not in at.loops)
+    return Pick(start, tidy(st, extent), step)
+
+
+def tidy(st: State, expr: Expr) -> Expr:
+    """An i64 expression as a constant, where it is one."""
+    number = dims.linear(expr, st.forms).number
+    return expr if number is None or isinstance(expr, Const) else dims.const(number, expr.span)
+
+
+def as_index(at: At, value: Value, what: str) -> Expr:
+    """The value as an i64."""
+    if value.expr is None:
+        if value.is_float:
+            fail(at, "E0204", f"{what} is an integer, not a float", value.span, help="write it without a decimal point")
+        return assign(at, value, I64, what)
+    expr = widened(value.expr, at.place(value.span))
+    if not expr.dtype.is_int:
+        fail(at, "E0204", f"{what} is an integer, and this is `{expr.dtype}`", value.span, help="convert it: `as i64`")
+    return convert(expr, I64, at.place(value.span))
+
+
+def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Span) -> None:
+    form, size = dims.linear(index, st.forms), dims.linear(array.shape[k], st.forms)
+    declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
+    if form.number is not None and form.number < 0:
+        hint = f"indices count from 0; the last is `{dims.show(size)} - 1`"
+        fail(at, "E0215", f"index {form.number} of `{array.name}` is negative", span, secondary=declared, help=hint)
+    over = form.minus(size).number
+    if over is not None and over >= 0:
+        message = f"index {dims.show(form)} is outside `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
+        fail(at, "E0215", message, span, secondary=declared, help="indices count from 0")
+
+
+def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, extent: Expr, span: Span, past: bool) -> None:
+    first, last, size = (dims.linear(e, st.forms) for e in (start, stop, array.shape[k]))
+    declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
+    if first.number is not None and first.number < 0:
+        fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
+    count = last.minus(first)
+    if count.number is not None and count.number < 0:
+        fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first")
+    over = last.minus(size).number
+    if past and over is not None and over > 0:
+        message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
+        if first.number and count.number is not None:
+            message += f" ({first.number}+{count.number} > {dims.show(size)})"
+        fail(at, "E0216", message, span, secondary=declared, help="end it at the array's end, or declare the array larger")
+
+
+EXPRESSIONS = {
+    syntax.Number: _number,
+    syntax.Bool: _bool,
+    syntax.String: _string,
+    syntax.Name: _name,
+    syntax.Unary: _unary,
+    syntax.Binary: _binary,
+    syntax.Cast: _cast,
+    syntax.IfExpr: _if,
+    syntax.AttrExpr: _attributed,
+    syntax.Subscript: _subscript,
+}

@@ -1,0 +1,150 @@
+"""Rows: how a slice of an array becomes one element under index symbols.
+
+All rows of one elementwise expression run over the same binders. A `Row` is that context: its first slice fixes rank and
+extents, every further one must have provably equal extents. A row-valued `let` is computed anew in each context that
+uses it, once per element (`LetIn`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vxc.dtypes import I64
+from vxc.diag import Diagnostic, Label
+from vxc.frontend import dims, syntax
+from vxc.frontend.scope import At, State, error, fail, label
+from vxc.frontend.typed import Array, Const, Expr, LetIn, Load, Symbol, Var
+from vxc.source import Span
+
+
+class Pick(NamedTuple):
+    """What a subscript selects in one dimension: an index (`extent` None), or `extent` elements from `start` by `step`.
+
+    `row` marks an index that is itself a row (a gather).
+    """
+
+    start: Expr
+    extent: Expr | None
+    step: Expr
+    row: bool = False
+
+
+@dataclass(eq=False)
+class Row:
+    """The context of one elementwise expression. `role` is 'statement', 'reduction' or 'value'."""
+
+    role: str
+    binders: list[tuple[Symbol, Expr]] = field(default_factory=list)
+    array: Array | None = None  # whose slice fixed the extents
+    where: Label | None = None
+    lets: list[tuple[Symbol, Expr]] = field(default_factory=list)
+    memo: dict[RowLet, Symbol] = field(default_factory=dict)
+    loads: list[tuple[Array, bool]] = field(default_factory=list)  # arrays read along the last binder; by unit steps?
+    scans: list[str] = field(default_factory=list)
+
+    @property
+    def rank(self) -> int:
+        return len(self.binders)
+
+    def wrap(self, body: Expr, span: Span) -> Expr:
+        """The body with the row lets that it uses; the next body starts afresh."""
+        lets, self.lets, self.memo = tuple(self.lets), [], {}
+        return LetIn(lets, body, span) if lets else body
+
+
+@dataclass(frozen=True, eq=False)
+class RowLet:
+    """A row-valued `let`: its text, where it stands, and what it reads. `time` orders it among the writes."""
+
+    name: str
+    value: syntax.Expr
+    at: At
+    span: Span
+    time: int
+    reads: frozenset
+
+
+class Use(NamedTuple):
+    let: RowLet
+    at: At
+    span: Span
+    time: int
+    marks: tuple[int, ...]  # start times of the loops around the use
+
+
+def fit(st: State, at: At, row: Row, array: Array, picks: list[Pick], span: Span) -> None:
+    """Take a slice into the context: fix its extents, or compare."""
+    extents = [pick.extent for pick in picks if pick.extent is not None]
+    if not row.binders:
+        names = ["j", "k"] if len(extents) < 3 else []
+        row.binders = [(Symbol(n, "index", I64, at.place(span)), e) for n, e in zip([*names, *(f"j{i}" for i in range(len(extents)))], extents)]
+        row.array, row.where = array, label(at, span, _shape(st, extents, array))
+        return
+    if len(extents) != row.rank:
+        message = f"a row of rank {len(extents)} meets one of rank {row.rank}"
+        fail(at, "E0213", message, span, label=_shape(st, extents, array), secondary=_others(at, row, array), help="index one of them further")
+    for k, ((_, left), right) in enumerate(zip(row.binders, extents)):
+        a, b = dims.linear(left, st.forms), dims.linear(right, st.forms)
+        if a == b:
+            continue
+        known = a.minus(b).number is not None
+        message = f"rows of different shapes: {dims.show(a)} and {dims.show(b)} elements" + (f" in dimension {k}" if row.rank > 1 else "")
+        if not known:
+            message = f"rows whose shapes may differ: {dims.show(a)} and {dims.show(b)} elements"
+        hint = "take slices of equal extent" if known else "give both arrays the same dimension name, or slice one by the other's"
+        fail(at, "E0213", message, span, label=_shape(st, extents, array), secondary=_others(at, row, array), help=hint)
+
+
+def _shape(st: State, extents: list[Expr], array: Array) -> str:
+    return f"{' x '.join(dims.show(dims.linear(e, st.forms)) for e in extents)} elements of `{array.name}`"
+
+
+def _others(at: At, row: Row, array: Array) -> tuple[Label, ...]:
+    """The place that fixed the extents, and the declarations of both arrays."""
+    declared = {a.span: a for a in (row.array, array) if a is not None and a.span is not None}
+    first = (row.where,) if row.where is not None else ()
+    return first + tuple(label(at, s, f"`{a.name}` is declared here") for s, a in declared.items())
+
+
+def indices(at: At, row: Row | None, picks: list[Pick], span: Span) -> tuple[Expr, ...]:
+    """The element index for each dimension, rows at the context's binders."""
+    found, binder = [], iter(row.binders if row else ())
+    for pick in picks:
+        if pick.extent is None:
+            found.append(pick.start)
+            continue
+        here = Var(next(binder)[0], at.place(span))
+        found.append(dims.op("add", pick.start, dims.op("mul", here, pick.step, here.span), here.span))
+    return tuple(found)
+
+
+def note(row: Row, load: Load, picks: list[Pick]) -> None:
+    """Record whether a load runs along the context's last binder, and whether by unit steps."""
+    ranges = [k for k, pick in enumerate(picks) if pick.extent is not None]
+    if ranges:
+        step = picks[ranges[-1]].step
+        unit = ranges[-1] == len(picks) - 1 and isinstance(step, Const) and step.value == 1
+        row.loads.append((load.array, unit))
+    elif any(pick.row for pick in picks):
+        row.loads.append((load.array, False))
+
+
+def check_uses(st: State) -> None:
+    """A row let is computed where it is used: nothing it reads may be written between (E0226)."""
+    for use in st.uses:
+        outer = [mark for mark in use.marks if mark not in use.let.at.marks]
+        until = max(use.time - 1, st.ends.get(outer[0], 0) if outer else 0)
+        for target in use.let.reads:
+            times = st.writes.get(target, ())
+            after = bisect_right(times, use.let.time)
+            if after < len(times) and times[after] <= until:
+                st.errors.append(_stale(use, target))
+                break
+
+
+def _stale(use: Use, target: Array | Symbol) -> Diagnostic:
+    message = f"`{use.let.name}` is a row, computed where it is used, and `{target.name}`, which it reads, is written before"
+    hint = f"copy it when it is made: `local {use.let.name}: ..;`, or write `{target.name}` after the last use"
+    return error(use.at, "E0226", message, use.span, secondary=(label(use.let.at, use.let.span, "the row is defined here"),), help=hint)

@@ -1,0 +1,106 @@
+"""A kernel's parameters: scalars, arrays, and the symbolic dimensions that arrays bind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vxc.dtypes import I64, DType
+from vxc.frontend import dims, syntax
+from vxc.frontend.check_attrs import attributes
+from vxc.frontend.check_expr import as_index, dtype_named, tidy
+from vxc.frontend.node import walk
+from vxc.frontend.scope import At, State, bind, fail
+from vxc.frontend.typed import Array, Const, Expr, Symbol
+from vxc.frontend.values import Value
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`dims` are the symbols, in order of appearance; `fixed` what `-D` made constant."""
+
+    params: tuple[Symbol | Array, ...]
+    dims: tuple[Symbol, ...]
+    fixed: dict[str, int]
+
+
+def signature(st: State, at: At, params: tuple[syntax.Param, ...], defines: dict[str, Any]) -> Generator[Any, Any, Signature]:
+    """Bind the parameters and dimensions in `at.scope`."""
+    things: dict[syntax.Param, Symbol | Array] = {}
+    for param in params:
+        yield from attributes(st, param.attrs, "parameter", at)
+        if not param.type.dims:
+            things[param] = _scalar(at, param, defines)
+    found, fixed = _bind_dims(at, [p for p in params if p.type.dims], defines)
+    for param in params:
+        if param.type.dims:
+            things[param] = yield from _array(st, at, param)
+    for param, thing in things.items():
+        if isinstance(thing, Array):
+            bind(at, param.name, param.name_span, thing)
+    return Signature(tuple(things[p] for p in params), found, fixed)
+
+
+def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
+    dtype = dtype_named(at, param.type.name, param.type.span)
+    if param.direction != "in":
+        hint = f"write `{param.direction} {param.name}: {dtype}[1]`"
+        fail(at, "E0231", f"`{param.name}` is a scalar and cannot be `{param.direction}`", param, help=hint)
+    symbol = Symbol(param.name, "scalar", dtype, param.name_span)
+    bind(at, param.name, param.name_span, symbol)
+    return symbol
+
+
+def _bind_dims(at: At, arrays: list[syntax.Param], defines: dict[str, Any]) -> tuple[tuple[Symbol, ...], dict[str, int]]:
+    """Bind each name in an extent or stride that is nothing else; one plain occurrence must fix it."""
+    plain: set[str] = set()
+    uses: dict[str, syntax.Name] = {}
+    for part in (part for p in arrays for d in p.type.dims for part in (d.size, d.stride) if part is not None):
+        if isinstance(part, syntax.Name):
+            plain.add(part.name)
+        for name in _names(part):
+            if at.scope.find(name.name) is None:
+                uses.setdefault(name.name, name)
+    found, fixed = [], {}
+    for name, node in uses.items():
+        if name in defines:
+            size = defines[name]
+            if isinstance(size, (bool, DType)) or not isinstance(size, int) or size < 0:
+                fail(at, "E0229", f"`-D {name}={size}` is no size", node, help="a dimension is an integer of 0 or more")
+            fixed[name] = size
+            bind(at, name, node.span, Value(node.span, dims.const(size, node.span)))
+            continue
+        if name not in plain:
+            hint = f"use `{name}` alone as a dimension of some parameter, or make it a parameter: `{name}: i64`"
+            fail(at, "E0219", f"no array fixes the dimension `{name}`", node, help=hint)
+        symbol = Symbol(name, "dim", I64, node.span)
+        bind(at, name, node.span, symbol)
+        found.append(symbol)
+    return tuple(found), fixed
+
+
+def _names(expr: syntax.Expr) -> Iterator[syntax.Name]:
+    """The names of values in an expression."""
+    functions = set()
+    for node in walk(expr):
+        if isinstance(node, syntax.Call):
+            functions.add(node.func)
+        elif isinstance(node, syntax.Name) and node not in functions:
+            yield node
+
+
+def _array(st: State, at: At, param: syntax.Param) -> Generator[Any, Any, Array]:
+    dtype = dtype_named(at, param.type.name, param.type.span)
+    shape: list[Expr] = []
+    pitches: list[Expr | None] = []
+    for dim in param.type.dims:
+        size = tidy(st, as_index(at, (yield dim.size, at), "a dimension"))
+        if isinstance(size, Const) and size.value < 0:
+            fail(at, "E0219", f"a dimension of {size.value} elements", dim, help="dimensions are 0 or more")
+        pitch = None if dim.stride is None else tidy(st, as_index(at, (yield dim.stride, at), "a stride"))
+        if isinstance(pitch, Const) and isinstance(size, Const) and pitch.value < size.value:
+            fail(at, "E0219", f"a stride of {pitch.value} for {size.value} elements", dim, help="the stride is at least the extent")
+        shape.append(size)
+        pitches.append(pitch)
+    return Array(param.name, dtype, tuple(shape), "param", param.direction, tuple(pitches), param.name_span)
