@@ -1,0 +1,242 @@
+"""Every memory access of a kernel, its indices as forms over loop indices, dimensions and what only the run knows.
+
+One linear walk. Accesses that agree in everything (buffer, forms, mode, loops, conditions) are listed once, so that a long
+straight-line kernel has as many accesses as it has different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vxc.analysis.forms import Atom, Form, call, form, manageable
+from vxc.analysis.ranges import Ranges
+from vxc.dtypes import BOOL, I64
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.plan import Plan
+from vxc.ir.walk import LOOPS, Regions
+from vxc.semantics import SCALAR_OPS
+
+MODES = {"r": "read", "w": "write", "rw": "atomic"}
+
+
+@dataclass(frozen=True, eq=False)
+class LoopFact:
+    """A loop at position `at` of the instruction list; `kind` is that of the loop, or 'scan' or 'reduce'.
+
+    `outer` are the loops around it, outermost first; `ranges` holds inside it.
+    """
+
+    at: int
+    kind: str
+    index: Atom
+    start: Form
+    stop: Form
+    step: Form
+    outer: tuple[LoopFact, ...]
+    ranges: Ranges = field(repr=False)
+
+    @property
+    def parallel(self) -> bool:
+        """True where distinct iterations may run at the same time and write memory."""
+        return self.kind in ("parallel", "scan")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access: `mode` is read, write or atomic, `at` its first instruction.
+
+    `guards` are the conditions around it, (form, whether it holds). `regular` is False where a `while`, `break` or
+    `continue` also has a say in whether it runs.
+    """
+
+    buffer: Buffer
+    indices: tuple[Form, ...]
+    mode: str
+    loops: tuple[LoopFact, ...]
+    guards: tuple[tuple[Form, bool], ...]
+    regular: bool
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it."""
+
+    kernel: Kernel
+    accesses: tuple[Access, ...]
+    loops: tuple[LoopFact, ...]
+    homes: Mapping[str, tuple[LoopFact, ...]]
+    ranges: Ranges
+    extents: Mapping[str, tuple[Form, ...]]
+
+    def varies(self, name: str, loop: LoopFact) -> bool:
+        """True where the unknown or buffer of this name is another one in each iteration of the loop."""
+        return loop in self.homes.get(name, ())
+
+
+def collect(kernel: Kernel, known: Mapping[str, Form] | None = None) -> KernelFacts:
+    """The accesses of a kernel at stage=tile. `known` gives dimensions that the plan requires to equal a form."""
+    return _Walk(kernel, known or {}).run()
+
+
+def known_dimensions(plan: Plan, kernel: Kernel) -> dict[str, Form]:
+    """Parameters of the kernel that the plan's `require` entries tie to a form over its other parameters."""
+    launches = [e for e in plan.entries if e.op == "launch" and e.attr("kernel") == kernel.name]
+    if len(launches) != 1:
+        return {}
+    inner = {v.name: p.name for v, p in zip(launches[0].operands[1:], kernel.params) if not isinstance(v, Const)}
+    host = _Walk(Kernel(plan.name, plan.params, plan.entries), {})
+    equal: dict[str, tuple[Value, Operand]] = {}
+    found: dict[str, Form] = {}
+    for entry in plan.entries:
+        if entry.op == "eq" and isinstance(entry.operands[0], Value):
+            equal[entry.result.name] = entry.operands
+        if entry.op == "require" and entry.operands[0].name in equal:
+            bound, value = equal[entry.operands[0].name]
+            f = host.form(value)
+            if bound.name in inner and all(a.name in inner for a in f.atoms()):
+                found[inner[bound.name]] = f.replace(lambda u: form(Atom(inner[u.name])) if isinstance(u, Atom) else None)
+        host.define(entry)
+    return found
+
+
+class _Walk:
+    """The walk's state: forms by value name, and the loops and conditions around the current instruction."""
+
+    def __init__(self, kernel: Kernel, known: Mapping[str, Form]) -> None:
+        self.kernel = kernel
+        self.forms: dict[str, Form] = dict(known)
+        self.loops: tuple[LoopFact, ...] = ()
+        self.guards: tuple[tuple[Form, bool], ...] = ()
+        self.regular = True
+        self.homes: dict[str, tuple[LoopFact, ...]] = {}
+        self.extents: dict[str, tuple[Form, ...]] = {}
+        least = {}
+        for buffer in (p for p in kernel.params if isinstance(p, Buffer)):
+            self._extent(buffer)
+            least.update({u: 0 for f in self.extents[buffer.name] for u in f.unknowns if isinstance(u, Atom) and f == form(u)})
+        self.ranges = self.outermost = Ranges({}, least)
+
+    def run(self) -> KernelFacts:
+        insts = self.kernel.insts
+        regions = Regions.of(insts)
+        leaky = {regions.innermost(i, LOOPS) for i, inst in enumerate(insts) if inst.op in ("break", "continue")}
+        found: dict[Access, None] = {}
+        loops: list[LoopFact] = []
+        outside: list[tuple] = []  # what held before each open region
+        for i, inst in enumerate(insts):
+            if inst.op == "else":
+                condition, holds = self.guards[-1]
+                self.guards = (*self.guards[:-1], (condition, not holds))
+            elif inst.op == "end":
+                self.loops, self.guards, self.regular, self.ranges = outside.pop()
+            elif OPS[inst.op].opens:
+                outside.append((self.loops, self.guards, self.regular, self.ranges))
+                self.regular = self.regular and i not in leaky and inst.op != "while"
+                if inst.op == "if":
+                    self.guards = (*self.guards, (self.form(inst.operands[0]), True))
+                elif inst.op in ("loop", "reduce", "scan"):
+                    loops.append(self._enter(i, inst))
+            else:
+                for a in accesses(inst):
+                    indices = tuple(self.form(x) for x in a.box)
+                    found.setdefault(Access(a.buffer, indices, MODES[a.mode], self.loops, self.guards, self.regular, i))
+                self.define(inst)
+        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents)
+
+    def _extent(self, buffer: Buffer) -> None:
+        self.extents[buffer.name] = tuple(self.form(n) for n in buffer.shape)
+
+    def _enter(self, at: int, inst: Inst) -> LoopFact:
+        """Go into a loop: its index runs from start to the last value below stop, and there is at least one."""
+        if inst.op == "loop":
+            start, stop, *step = (self.form(x) for x in inst.operands)
+        else:
+            start, stop, step = form(0), self.form(inst.operands[-1]), []
+        by = step[0] if step else form(1)
+        index = Atom(inst.result.name)
+        if (by.value or 0) > 0:
+            ends = (start, stop - 1)
+        elif (by.value or 0) < 0:
+            ends = (stop + 1, start)
+        else:
+            ends = (None, None)
+        runs = [stop] if by.value and self.ranges.nonnegative(start) else []
+        self.ranges = self.ranges.with_bounds({index: ends}, runs)
+        loop = LoopFact(at, inst.attr("kind", inst.op), index, start, stop, by, self.loops, self.ranges)
+        self.forms[index.name] = form(index)
+        self.loops = (*self.loops, loop)
+        self.homes[index.name] = self.loops
+        return loop
+
+    def form(self, x: Operand) -> Form:
+        if isinstance(x, Const):
+            return form(int(x.value)) if not x.dtype.is_float else form(Atom(f"{x.value}"))
+        return self.forms.get(x.name) or form(Atom(x.name))
+
+    def define(self, inst: Inst) -> None:
+        """Give the result of an instruction its form, or note where the unknown that it is comes from."""
+        result = inst.result
+        if result is None:
+            return
+        self.homes[result.name] = self.loops
+        if isinstance(result, Buffer):
+            self._extent(result)
+        elif inst.op in _RULES or inst.op in SCALAR_OPS:
+            operands = [x.dtype for x in inst.operands]
+            if all(d.is_int or d is BOOL for d in (*operands, result.dtype)):
+                f = self._arithmetic(inst, [self.form(x) for x in inst.operands])
+                if manageable(f):
+                    self.forms[result.name] = f
+
+    def _arithmetic(self, inst: Inst, args: list[Form]) -> Form:
+        dtype = inst.result.dtype
+        rule = _RULES.get(inst.op)
+        f = rule(self.ranges, *args) if rule and dtype is not BOOL else None
+        if f is not None and (dtype is I64 and inst.operands[0].dtype is not BOOL and inst.op != "cast" or self._fits(f, dtype, inst)):
+            return f
+        return call(inst.op, args, dtype if inst.op == "cast" else inst.operands[-1].dtype)
+
+    def _fits(self, f: Form, dtype, inst: Inst) -> bool:
+        """Whether the exact result is certainly a value of the dtype, so that nothing wraps."""
+        source = inst.operands[0].dtype
+        if inst.op == "cast" and dtype.min <= source.min and source.max <= dtype.max:
+            return True
+        low, high = self.ranges.constants(f)
+        return low is not None and high is not None and dtype.min <= low and high <= dtype.max
+
+
+def _power(c: Form) -> Form | None:
+    return form(1 << c.value) if c.value is not None and 0 <= c.value < 40 else None
+
+
+def _and(ranges: Ranges, a: Form, b: Form) -> Form | None:
+    for x, mask in ((a, b), (b, a)):
+        if mask.value is not None and mask.value > 0 and mask.value & (mask.value + 1) == 0:
+            return ranges.mod(x, mask + 1)
+    return None
+
+
+def _truncated(ranges: Ranges, a: Form, b: Form) -> bool:
+    return ranges.nonnegative(a) and ranges.positive(b)
+
+
+# What integer operations make of forms, exactly, as if nothing wrapped; None where the result is no form.
+_RULES = {
+    "add": lambda r, a, b: a + b,
+    "sub": lambda r, a, b: a - b,
+    "mul": lambda r, a, b: a * b,
+    "neg": lambda r, a: -a,
+    "fma": lambda r, a, b, c: a * b + c,
+    "floordiv": lambda r, a, b: r.floordiv(a, b),
+    "mod": lambda r, a, b: r.mod(a, b),
+    "ceildiv": lambda r, a, b: r.floordiv(a + b - 1, b) if r.positive(b) else None,
+    "tdiv": lambda r, a, b: r.floordiv(a, b) if _truncated(r, a, b) else None,
+    "trem": lambda r, a, b: r.mod(a, b) if _truncated(r, a, b) else None,
+    "shl": lambda r, a, b: a * p if (p := _power(b)) else None,
+    "shr": lambda r, a, b: r.floordiv(a, p) if (p := _power(b)) else None,
+    "and": _and,
+    "cast": lambda r, a: a,
+}

@@ -1,0 +1,72 @@
+"""Indices that certainly leave their array: constants past a constant extent, and loops that run past the end.
+
+Nothing is reported that some input could make right: a constant index counts unless it stands under a constant false
+condition; a varying one counts if every execution with at least one iteration goes out of range, which is so where the
+access is unconditional, its loops are rectangular, and the end of its range is past the extent whatever the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vxc.analysis.access import Access, KernelFacts
+from vxc.analysis.forms import Form
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """Index `dimension` of the access reaches `reached`, below 0 or at least `extent`."""
+
+    access: Access
+    dimension: int
+    reached: Form
+    extent: Form
+    below: bool
+
+
+def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
+    for access in facts.accesses:
+        if any(condition.value is not None and bool(condition.value) != holds for condition, holds in access.guards):
+            continue
+        for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
+            if index.value is not None:
+                past = extent.value is not None and index.value >= extent.value
+                if past or index.value < 0:
+                    yield OutOfRange(access, d, index, extent, index.value < 0)
+            elif _always_runs(access) and _attains_its_range(index, access):
+                yield from _varying(access, d, index, extent)
+
+
+def _varying(access: Access, d: int, index: Form, extent: Form) -> Iterator[OutOfRange]:
+    ranges = access.loops[-1].ranges
+    high, low = _end(index, access, 1), _end(index, access, -1)
+    if high is not None and ranges.nonnegative(high - extent):
+        yield OutOfRange(access, d, high, extent, False)
+    elif low is not None and ranges.positive(-low):
+        yield OutOfRange(access, d, low, extent, True)
+
+
+def _end(index: Form, access: Access, sign: int) -> Form | None:
+    """The greatest (sign 1) or least (-1) value that the index takes, exactly."""
+    for loop in access.loops:
+        k = index.coefficient(loop.index)
+        rises = access.loops[-1].ranges.nonnegative(k * sign)
+        if not rises and not access.loops[-1].ranges.nonnegative(k * -sign):
+            return None
+        index = index.without(loop.index) + k * (loop.stop - 1 if rises else loop.start)
+    return index
+
+
+def _always_runs(access: Access) -> bool:
+    return access.regular and not access.guards and bool(access.loops)
+
+
+def _attains_its_range(index: Form, access: Access) -> bool:
+    """True where the index takes both ends of its range: linear, over loops of step 1 whose bounds are common to all iterations."""
+    indices = {loop.index for loop in access.loops}
+    rectangular = all(not indices & set(f.atoms()) for loop in access.loops for f in (loop.start, loop.stop))
+    steps = all(loop.step.value == 1 for loop in access.loops)
+    varying = [m for m, _ in index.terms if any(u in indices or u not in access.loops[-1].ranges.least for u in m)]
+    linear = all(sum(u in indices for u in m) == 1 and all(u in indices or u in access.loops[-1].ranges.least for u in m) for m in varying)
+    return rectangular and steps and linear

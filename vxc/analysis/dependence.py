@@ -1,0 +1,228 @@
+"""Whether distinct iterations of a loop can touch one element: a proof by comparing index tuples, or none.
+
+For two accesses of a buffer under a loop over p, suppose that iterations p and p' touch the same element: each dimension
+then gives an equation a(p, s) - b(p', s') = 0, s being what differs between iterations (inner indices, values that only the
+run knows) and everything else being common. `separate` shows that no p != p' solves them, with
+
+  digits     e // c and e % c both equal  =>  e equal (mixed radix)
+  order      p' = p + step*d with d >= 1, or the other way round
+  intervals  an equation that is always positive, or always negative
+  congruence an equation that is never 0 modulo some g: g*q + r with 0 < |r| < g, or a constant that g does not divide
+  unit terms x = ... from one equation, put into the others and into loop bounds and conditions
+
+There is no search, so the cost is a few polynomials per pair. Failing to show it means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+from vxc.analysis.access import Access, KernelFacts, LoopFact
+from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, content, form, gather, split
+from vxc.analysis.ranges import Ranges
+
+DISTANCE = Atom("distance")  # how many iterations lie between the two
+MAX_TOUCHES = 64  # accesses of one buffer that are compared pair by pair
+
+
+@dataclass(frozen=True)
+class Touch:
+    """An access, or several that differ by constants alone: those constants are then unknowns with `bounds`."""
+
+    access: Access
+    bounds: Mapping[Atom, tuple[Form, Form]]
+
+
+def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> bool:
+    """True where it is shown that distinct iterations of the loop do not conflict through these accesses of one buffer.
+
+    Two conflict if they touch one element and are neither both reads nor both atomic.
+    """
+    exact = [Touch(a, {}) for a in accesses]
+    return any(_all_separate(facts, loop, touches) for touches in (merged(accesses), exact) if len(touches) <= MAX_TOUCHES)
+
+
+def _all_separate(facts: KernelFacts, loop: LoopFact, touches: Sequence[Touch]) -> bool:
+    pairs = combinations_with_replacement(touches, 2)
+    return all(separate(facts, loop, a, b) for a, b in pairs if {a.access.mode, b.access.mode} not in ({"read"}, {"atomic"}))
+
+
+def separate(facts: KernelFacts, loop: LoopFact, a: Touch, b: Touch) -> bool:
+    """True where it is shown that no two distinct iterations of the loop touch one element through `a` and `b`."""
+    one, two = _Side(facts, loop, a, 1), _Side(facts, loop, b, 2)
+    equations = [one(f) - two(g) for f, g in zip(a.access.indices, b.access.indices)]
+    equations += _equalities(one) + _equalities(two)
+    ranges = _ranges(facts, loop, one, two)
+    equations = _join_digits([gather(e) for e in equations], ranges)
+    limits = _limits(one) + _limits(two)
+    if _impossible(equations, limits, ranges):
+        return True
+    p1, p2 = Atom(loop.index.name, 1), Atom(loop.index.name, 2)
+    step = form(abs(loop.step.value or 1))
+    ends = ranges.with_bounds({DISTANCE: (form(1), loop.stop - 1 - loop.start if loop.step.value == 1 else None)})
+    return all(
+        _impossible(_put(equations, far, form(near) + step * form(DISTANCE)), _put(limits, far, form(near) + step * form(DISTANCE)), ends)
+        for near, far in ((p1, p2), (p2, p1))
+    )
+
+
+def merged(accesses: Sequence[Access]) -> list[Touch]:
+    """The accesses, those that differ by constants alone as one, which stands for more elements than they touch.
+
+    Straight-line code that touches `y[i, 0]`, `y[i, 1]`, ... then costs one comparison.
+    """
+    groups: dict[tuple, list[Access]] = {}
+    for a in accesses:
+        groups.setdefault((a.mode, a.loops, tuple(f - f.constant for f in a.indices)), []).append(a)
+    found = []
+    for group in groups.values():
+        indices, bounds = [], {}
+        for d, f in enumerate(group[0].indices):
+            constants = [a.indices[d].constant for a in group]
+            if len(set(constants)) > 1:
+                unknown = Atom(f"constant {d}")
+                bounds[unknown] = (form(min(constants)), form(max(constants)))
+                f = f - f.constant + form(unknown)
+            indices.append(f)
+        guards = group[0].guards if len(group) == 1 else ()
+        found.append(Touch(replace(group[0], indices=tuple(indices), guards=guards), bounds))
+    return found
+
+
+class _Side:
+    """Renames what differs between iterations of the loop to one of its two sides."""
+
+    def __init__(self, facts: KernelFacts, loop: LoopFact, touch: Touch, side: int) -> None:
+        self.facts, self.loop, self.touch, self.side = facts, loop, touch, side
+
+    def __call__(self, f: Form) -> Form:
+        return f.replace(self.renamed)
+
+    def renamed(self, u: Unknown) -> Form | None:
+        if isinstance(u, Atom) and (u in self.touch.bounds or self.facts.varies(u.name, self.loop)):
+            return form(Atom(u.name, self.side))
+        return None
+
+
+def _ranges(facts: KernelFacts, loop: LoopFact, *sides: _Side) -> Ranges:
+    """Ranges of both sides' indices; every loop around either access has run, and no dimension of the buffer is 0."""
+    bounds: dict[Unknown, tuple[Form | None, Form | None]] = {}
+    least = dict(loop.ranges.least)
+    for side in sides:
+        inner = side.touch.access.loops[-1].ranges
+        least.update(inner.least)
+        for u, ends in (*inner.bounds.items(), *side.touch.bounds.items()):
+            ((m, _),) = (side.renamed(u) or form(u)).terms
+            bounds[m[0]] = tuple(None if end is None else side(end) for end in ends)
+    return Ranges(bounds, least).with_bounds({}, facts.extents[sides[0].touch.access.buffer.name])
+
+
+def _comparisons(access: Access) -> Iterator[tuple[str, Form, Form]]:
+    """The comparisons that hold wherever the access runs, as far as its conditions say so."""
+    todo = [(condition, holds) for condition, holds in access.guards]
+    while todo:
+        condition, holds = todo.pop()
+        for u in condition.unknowns if len(condition.terms) == 1 else ():
+            if isinstance(u, Call) and u.op == ("and" if holds else "or"):
+                todo.extend((arg, holds) for arg in u.args)
+            elif isinstance(u, Call) and u.op == "not":
+                todo.append((u.args[0], not holds))
+            elif isinstance(u, Call) and u.op in _OPPOSITE and u.dtype.is_int:
+                yield (u.op if holds else _OPPOSITE[u.op]), *u.args
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+_AT_LEAST_0 = {"lt": lambda a, b: b - a - 1, "le": lambda a, b: b - a, "gt": lambda a, b: a - b - 1, "ge": lambda a, b: a - b}
+
+
+def _equalities(side: _Side) -> list[Form]:
+    """Forms that are 0 wherever the access runs."""
+    return [side(a - b) for op, a, b in _comparisons(side.touch.access) if op == "eq"]
+
+
+def _limits(side: _Side) -> list[Form]:
+    """Forms that are at least 0 wherever the access runs: what its conditions and the bounds of its loops say."""
+    found = [_AT_LEAST_0[op](a, b) for op, a, b in _comparisons(side.touch.access) if op in _AT_LEAST_0]
+    for loop in side.touch.access.loops:
+        low, high = loop.ranges.bounds[loop.index]
+        found += [form(loop.index) - end if end is low else end - form(loop.index) for end in (low, high) if end is not None]
+    return [side(f) for f in found]
+
+
+def _put(forms: list[Form], unknown: Unknown, value: Form) -> list[Form]:
+    """The forms with an unknown replaced."""
+    return [gather(f.replace(lambda u: value if u == unknown else None)) for f in forms]
+
+
+def _join_digits(equations: list[Form], ranges: Ranges) -> list[Form]:
+    """Replace the equations e % c = e' % c and e // c = e' // c by e = e'."""
+    equations = list(equations)
+    for at, equation in enumerate(equations):
+        pair = _difference(equation)
+        if pair is None:
+            continue
+        (e, by), (other, _) = pair
+        high = ranges.floordiv(e, by) - ranges.floordiv(other, by)
+        if high != ZERO and high in equations:
+            rest = [q for n, q in enumerate(equations) if n != at and q != high]
+            return _join_digits([gather(e - other), *rest], ranges)
+    return equations
+
+
+def _difference(equation: Form) -> tuple[tuple[Form, Form], tuple[Form, Form]] | None:
+    """((e, c), (e', c)) where the equation is e % c - e' % c = 0."""
+    terms = {c: m for m, c in equation.terms}
+    if len(equation.terms) != 2 or set(terms) != {1, -1} or len(terms[1]) != 1 or len(terms[-1]) != 1:
+        return None
+    a, b = terms[1][0], terms[-1][0]
+    if isinstance(a, Digit) and isinstance(b, Digit) and a.kind == b.kind == "mod" and a.by == b.by:
+        return (a.arg, a.by), (b.arg, b.by)
+    return None
+
+
+def _impossible(equations: list[Form], limits: list[Form], ranges: Ranges) -> bool:
+    """True where an equation (= 0) or a limit (>= 0) has no solution, after solving equations for unit terms."""
+    while True:
+        if any(_never_zero(e, ranges) for e in equations):
+            return True
+        solved = next(((n, u, e) for n, e in enumerate(equations) if (u := _unit(e))), None)
+        if solved is None:
+            return any(ranges.positive(-f) for f in limits)
+        n, u, e = solved
+        value = e.without(u) * -dict(e.terms)[(u,)]
+        equations = _put(equations[:n] + equations[n + 1 :], u, value)
+        limits = _put(limits, u, value)
+
+
+def _unit(e: Form) -> Atom | None:
+    """An unknown of one side that the equation gives: it occurs once, times 1 or -1."""
+    counts: dict[Atom, int] = {}
+    for m, _ in e.terms:
+        for u in m:
+            for atom in {u} if isinstance(u, Atom) else set(form(u).atoms()):
+                counts[atom] = counts.get(atom, 0) + 1
+    units = [m[0] for m, c in e.terms if len(m) == 1 and abs(c) == 1 and isinstance(m[0], Atom)]
+    return min((u for u in units if u.side and counts[u] == 1), key=lambda u: (u.name, u.side), default=None)
+
+
+def _never_zero(e: Form, ranges: Ranges) -> bool:
+    if ranges.positive(e) or ranges.positive(-e):
+        return True
+    g = content(e)
+    if g > 1 and e.constant % g:
+        return True
+    return any(_never_multiple(split(e, by)[1], by, ranges) for by in _moduli(e))
+
+
+def _never_multiple(r: Form, by: Form, ranges: Ranges) -> bool:
+    """0 < |r| < by."""
+    return any(ranges.positive(x) and ranges.positive(by - x) for x in (r, -r))
+
+
+def _moduli(e: Form) -> list[Form]:
+    """Numbers and dimensions that divide some of the terms."""
+    numbers = {abs(c) for m, c in e.terms if m and abs(c) > 1}
+    factors = {u for m, _ in e.terms if len(m) > 1 for u in m if isinstance(u, Atom) and not u.side and u != DISTANCE}
+    return [form(n) for n in sorted(numbers)] + [form(u) for u in sorted(factors, key=str)]

@@ -1,0 +1,243 @@
+"""Index forms: integer polynomials over unknowns, digits kept as typed nodes.
+
+`N * i + j // 4 - 1` is the form {(N, i): 1, (div(j, 4),): 1, (): -1}. A monomial is a tuple of unknowns: an `Atom` (a loop
+index, a dimension, a scalar, a value that only the run knows), a `Digit` (floor quotient or modulus: one digit of a mixed
+radix number) or a `Call` (any other pure operation). Equal forms are equal objects in every run: they hash by content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Union
+
+from vxc.dtypes import I64, DType
+
+MAX_TERMS, MAX_DEPTH, MAX_COEFFICIENT = 24, 6, 1 << 40  # beyond these a value is just an unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """An unknown value of the IR, by name; `side` 1 and 2 tell two iterations apart."""
+
+    name: str
+    side: int = 0
+
+    depth = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """`arg // by` (kind 'div') or `arg % by` (kind 'mod'), floored; `by` is positive or a dimension."""
+
+    kind: str
+    arg: Form
+    by: Form
+    depth: int = field(default=1, compare=False)
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.arg)} {'//' if self.kind == 'div' else '%'} {_bracketed(self.by)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Operation `op` of semantics.SCALAR_OPS (or 'cast') on operands of `dtype`."""
+
+    op: str
+    args: tuple[Form, ...]
+    dtype: DType
+    depth: int = field(default=1, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+Unknown = Union[Atom, Digit, Call]
+Monomial = tuple[Unknown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A sum of integer multiples of monomials; the constant is the multiple of ()."""
+
+    terms: frozenset[tuple[Monomial, int]]
+
+    @staticmethod
+    def of(terms: dict[Monomial, int]) -> Form:
+        return Form(frozenset((m, c) for m, c in terms.items() if c))
+
+    @property
+    def constant(self) -> int:
+        return next((c for m, c in self.terms if not m), 0)
+
+    @property
+    def value(self) -> int | None:
+        """The integer that this form is, or None."""
+        return self.constant if all(not m for m, _ in self.terms) else None
+
+    @property
+    def unknowns(self) -> set[Unknown]:
+        return {u for m, _ in self.terms for u in m}
+
+    @property
+    def depth(self) -> int:
+        return max((u.depth for m, _ in self.terms for u in m), default=0)
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom, those inside digits and calls too."""
+        for u in self.unknowns:
+            yield from atoms_of(u)
+
+    def __add__(self, other: Form | int) -> Form:
+        terms = dict(self.terms)
+        for m, c in form(other).terms:
+            terms[m] = terms.get(m, 0) + c
+        return Form.of(terms)
+
+    def __neg__(self) -> Form:
+        return Form(frozenset((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Form | int) -> Form:
+        return self + (-form(other))
+
+    def __mul__(self, other: Form | int) -> Form:
+        terms: dict[Monomial, int] = {}
+        for m, c in self.terms:
+            for n, d in form(other).terms:
+                product = tuple(sorted((*m, *n), key=str)) if m and n else m or n
+                terms[product] = terms.get(product, 0) + c * d
+        return Form.of(terms)
+
+    def coefficient(self, unknown: Unknown) -> Form | None:
+        """What multiplies an unknown; None where it occurs squared."""
+        terms: dict[Monomial, int] = {}
+        for m, c in self.terms:
+            if unknown in m:
+                rest = list(m)
+                rest.remove(unknown)
+                if unknown in rest:
+                    return None
+                terms[tuple(rest)] = c
+        return Form.of(terms)
+
+    def without(self, unknown: Unknown) -> Form:
+        """The terms in which an unknown does not occur."""
+        return Form(frozenset((m, c) for m, c in self.terms if unknown not in m))
+
+    def replace(self, new: Callable[[Unknown], Form | None]) -> Form:
+        """The form with unknowns replaced where `new` gives a form; digits and calls are rebuilt around replaced arguments."""
+        result = ZERO
+        for m, c in self.terms:
+            product = form(c)
+            for u in m:
+                product = product * _replaced(u, new)
+            result = result + product
+        return result
+
+    def __str__(self) -> str:
+        def text(m: Monomial, c: int) -> str:
+            factors = [f"({u})" if isinstance(u, Digit) and (len(m) > 1 or abs(c) != 1) else str(u) for u in m]
+            return " * ".join(([str(abs(c))] if abs(c) != 1 or not m else []) + factors)
+
+        ordered = sorted(self.terms, key=lambda term: (not term[0], term[1] < 0, text(*term)))
+        parts = [(" - " if c < 0 else " + ") + text(m, c) for m, c in ordered]
+        if not parts:
+            return "0"
+        return ("-" if parts[0][1] == "-" else "") + "".join(parts)[3:]
+
+
+ZERO = Form(frozenset())
+
+
+def form(value: Form | Unknown | int) -> Form:
+    if isinstance(value, Form):
+        return value
+    return Form.of({(): value}) if isinstance(value, int) else Form(frozenset([((value,), 1)]))
+
+
+def atoms_of(unknown: Unknown) -> Iterator[Atom]:
+    """The atoms that an unknown depends on."""
+    match unknown:
+        case Atom():
+            yield unknown
+        case Digit(_, arg, by):
+            yield from arg.atoms()
+            yield from by.atoms()
+        case Call(_, args):
+            for arg in args:
+                yield from arg.atoms()
+
+
+def digit(kind: str, arg: Form, by: Form) -> Form:
+    """`arg // by` or `arg % by` as a node of its own, without any simplification."""
+    return form(Digit(kind, arg, by, 1 + max(arg.depth, by.depth)))
+
+
+def call(op: str, args: Iterable[Form], dtype: DType = I64) -> Form:
+    args = tuple(args)
+    return form(Call(op, args, dtype, 1 + max((a.depth for a in args), default=0)))
+
+
+def manageable(f: Form) -> bool:
+    """False for a form that has grown past what is worth following."""
+    return len(f.terms) <= MAX_TERMS and f.depth <= MAX_DEPTH and all(abs(c) <= MAX_COEFFICIENT for _, c in f.terms)
+
+
+def split(f: Form, by: Form) -> tuple[Form, Form]:
+    """(q, r) with f = q * by + r, `by` one monomial; coefficients divide towards zero, so that -1 stays -1."""
+    ((base, scale),) = by.terms
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, c in f.terms:
+        left = _divided(m, base)
+        if left is None or scale == 0:
+            rest[m] = c
+            continue
+        quotient[left] = abs(c) // abs(scale) * (1 if c * scale > 0 else -1)
+        rest[m] = c - quotient[left] * scale
+    return Form.of(quotient), Form.of(rest)
+
+
+def gather(f: Form) -> Form:
+    """Rewrite k*d*(e // d) + k*(e % d) to k*e wherever both digits are there."""
+    for u in sorted((u for u in f.unknowns if isinstance(u, Digit) and u.kind == "mod"), key=str):
+        k = dict(f.terms).get((u,), 0)
+        high = digit("div", u.arg, u.by) * u.by * k
+        if k and high.terms <= f.terms:
+            return gather(f - high - form(u) * k + u.arg * k)
+    return f
+
+
+def content(f: Form) -> int:
+    """The greatest common divisor of the coefficients of everything but the constant; 0 where there is nothing."""
+    return gcd(*(c for m, c in f.terms if m))
+
+
+def _divided(m: Monomial, base: Monomial) -> Monomial | None:
+    rest = list(m)
+    for u in base:
+        if u not in rest:
+            return None
+        rest.remove(u)
+    return tuple(rest)
+
+
+def _replaced(u: Unknown, new: Callable[[Unknown], Form | None]) -> Form:
+    found = new(u)
+    if found is not None:
+        return found
+    match u:
+        case Digit(kind, arg, by):
+            return digit(kind, arg.replace(new), by.replace(new))
+        case Call(op, args, dtype):
+            return call(op, (a.replace(new) for a in args), dtype)
+    return form(u)
+
+
+def _bracketed(f: Form) -> str:
+    text = str(f)
+    return f"({text})" if " " in text or text.startswith("-") else text

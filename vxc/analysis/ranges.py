@@ -1,0 +1,139 @@
+"""What is known about the unknowns of index forms, and proofs that a form is never negative.
+
+`Ranges.nonnegative` eliminates unknowns one by one, innermost loop first, putting for each the end of its range that makes
+the form least. What is left is a polynomial over dimensions, each at least 0 (1 where it bounds a loop that runs), and is
+nonnegative if its coefficients are. Failing to show it means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vxc.analysis.forms import ZERO, Atom, Digit, Form, Unknown, atoms_of, digit, form, split
+
+_STEPS = 64  # unknowns eliminated before giving up
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Inclusive ranges of unknowns.
+
+    `bounds` maps a loop index to (lowest, highest), either None if unknown; an entry may mention only entries before it.
+    `least` maps dimensions, digits of dimensions and bounds of loops that run to 0 or 1. Anything else may be any integer.
+    """
+
+    bounds: dict[Unknown, tuple[Form | None, Form | None]]
+    least: dict[Unknown, int]
+
+    def with_bounds(self, more: dict[Unknown, tuple[Form | None, Form | None]], positive: Iterable[Form] = ()) -> Ranges:
+        """Ranges with entries added after the ones there, and forms that are known to be at least 1."""
+        least = {**self.least, **{u: 1 for f in positive for u in _single(f) if self._is_common(u)}}
+        return Ranges({**self.bounds, **more}, least)
+
+    def nonnegative(self, f: Form) -> bool:
+        low = self.lowest(f)
+        return low is not None and all(c >= 0 for _, c in low.replace(self._from_least).terms)
+
+    def positive(self, f: Form) -> bool:
+        return self.nonnegative(f - 1)
+
+    def highest(self, f: Form) -> Form | None:
+        low = self.lowest(-f)
+        return None if low is None else -low
+
+    def lowest(self, f: Form) -> Form | None:
+        """A lower bound over dimensions alone, or None."""
+        for _ in range(_STEPS):
+            unknown = self._next(f)
+            if unknown is None:
+                return f
+            f = self._eliminate(f, unknown)
+            if f is None:
+                return None
+        return None
+
+    def _from_least(self, u: Unknown) -> Form | None:
+        """A dimension as its least value plus what is above it, under the same name."""
+        return form(u) + self.least[u] if self.least.get(u) else None
+
+    def floordiv(self, a: Form, b: Form) -> Form:
+        """a // b as a form, simplified as far as the ranges allow."""
+        return self._digits(a, b)[0]
+
+    def mod(self, a: Form, b: Form) -> Form:
+        return self._digits(a, b)[1]
+
+    def _digits(self, a: Form, b: Form) -> tuple[Form, Form]:
+        if b.value == 0:
+            return ZERO, ZERO  # as semantics says
+        if len(b.terms) != 1 or not self.positive(b):
+            return digit("div", a, b), digit("mod", a, b)
+        quotient, rest = split(a, b)
+        if self.nonnegative(rest) and self.nonnegative(b - 1 - rest):
+            return quotient, rest
+        return quotient + self._quotient_node(rest, b), digit("mod", rest, b)
+
+    def _quotient_node(self, rest: Form, b: Form) -> Form:
+        """(x // c) // b is x // (c * b)."""
+        if len(rest.terms) == 1:
+            ((m, c),) = rest.terms
+            if c == 1 and len(m) == 1 and isinstance(m[0], Digit) and m[0].kind == "div" and self.positive(m[0].by):
+                return digit("div", m[0].arg, m[0].by * b)
+        return digit("div", rest, b)
+
+    def _is_common(self, u: Unknown) -> bool:
+        """True where no loop index has a part in it."""
+        return all(a not in self.bounds for a in atoms_of(u)) and (isinstance(u, Atom) or u in self.least or all(a in self.least for a in atoms_of(u)))
+
+    def _next(self, f: Form) -> Unknown | None:
+        """What to eliminate next: digits and calls of loop indices, then indices, innermost first, then digits of dimensions."""
+        unknowns = f.unknowns
+        nodes = {u for u in unknowns if not isinstance(u, Atom)}
+        varying = {u for u in nodes if any(a not in self.least for a in atoms_of(u))}
+        indices = [u for u in unknowns - nodes if u not in self.least]
+        if indices and not varying:
+            order = {u: n for n, u in enumerate(self.bounds)} if len(indices) > 1 else {}
+            return max(indices, key=lambda u: order.get(u, -1))
+        return max(varying or nodes, key=lambda u: (u.depth, str(u)), default=None)
+
+    def _eliminate(self, f: Form, u: Unknown) -> Form | None:
+        """A form nowhere above `f` and without `u`."""
+        k = f.coefficient(u)
+        if k is None:
+            return None
+        rises = self.nonnegative(k)
+        if not rises and not self.nonnegative(-k):
+            return None
+        rest = f.without(u)
+        if isinstance(u, Digit):
+            if u.kind == "div" and not rises:  # k*(e // d) with d | k < 0: at least (k / d)*e
+                whole, left = split(k, u.by) if len(u.by.terms) == 1 else (ZERO, k)
+                if left == ZERO and self.nonnegative(u.by):
+                    return rest + whole * u.arg
+            low, high = self._digit_range(u)
+        else:
+            low, high = self.bounds.get(u, (None, None))
+        end = low if rises else high
+        return None if end is None else rest + k * end
+
+    def _digit_range(self, u: Digit) -> tuple[Form | None, Form | None]:
+        if self.least.get(u) or not self.positive(u.by):
+            known = form(self.least.get(u, 0))
+            return (known if known != ZERO or self.nonnegative(u.arg) and self.nonnegative(u.by) else None), None
+        if u.kind == "mod":
+            return ZERO, u.by - 1
+        low, high = self.constants(u.arg)
+        by = u.by.value
+        floor = form(low // by) if low is not None and by else ZERO if self.nonnegative(u.arg) else None
+        return floor, form(high // by) if high is not None and by else None
+
+    def constants(self, f: Form) -> tuple[int | None, int | None]:
+        """The range of a form as integers, where its ends are constants."""
+        low, high = self.lowest(f), self.highest(f)
+        return (None if low is None else low.value), (None if high is None else high.value)
+
+
+def _single(f: Form) -> list[Unknown]:
+    """[u] where the form is one unknown, else []."""
+    return [m[0] for m, c in f.terms if c == 1 and len(m) == 1] if len(f.terms) == 1 else []

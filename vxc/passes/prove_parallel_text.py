@@ -1,0 +1,146 @@
+"""The words of prove-parallel's findings: which element, which iterations, and the ways out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from vxc.analysis.access import Access, KernelFacts, LoopFact
+from vxc.analysis.bounds import OutOfRange
+from vxc.analysis.concrete import Collision, enumerable
+from vxc.analysis.forms import Atom
+from vxc.diag import Diagnostic, Label
+from vxc.ir.kernel import Inst, Kernel, Value
+from vxc.ir.walk import definitions
+from vxc.source import Source, Span
+
+VERBS = {"read": ("reads", "read"), "write": ("writes", "written"), "atomic": ("updates", "updated")}
+_NAME = re.compile(r"[^\W\d]\w*")
+_SUFFIX = re.compile(r"\.\d+$")
+
+
+class Wording:
+    """Makes diagnostics about one kernel. Without a source they have no place and show IR names."""
+
+    def __init__(self, kernel: Kernel, source: Source | None) -> None:
+        self.kernel, self.source = kernel, source
+
+    def out_of_range(self, found: OutOfRange) -> Diagnostic:
+        name = _plain(found.access.buffer.name)
+        index, constant = found.access.indices[found.dimension], found.access.indices[found.dimension].value is not None
+        place = "before its start" if found.below else f"past its extent {found.extent}"
+        says = f"index {index} of `{name}` is {place}" if constant else f"index {index} of `{name}` reaches {found.reached}, {place}"
+        label = f"dimension {found.dimension} has extent {found.extent}"
+        help_ = "indices start at 0" if found.below else f"the last index is {found.extent - 1}"
+        return self._diagnostic("E0310", says, found.access, label, help_)
+
+    def collision(self, facts: KernelFacts, loop: LoopFact, found: Collision) -> Diagnostic:
+        first, second = found.first, found.second
+        element = _element(first, found.element)
+        one, two = (_iteration(facts, loop, found, n) for n in (0, 1))
+        notes = tuple(f"seen for {_sizes(found.sizes)}" for _ in [0] if any(n > 2 for n in found.sizes.values()) or _scalars(facts, found.sizes))
+        head = "`parallel` iterations collide: "
+        if first.mode == second.mode:
+            says = f"{head}{one} and {two} both write `{element}`"
+            label = f"written here by every `{loop.index}`" if _same_everywhere(facts, loop, first) else "written here"
+            secondary = self._labels(second, "and here") if second.at != first.at else ()
+            return self._diagnostic("E0312", says, first, label, self._ways_out(first), secondary, notes)
+        (reader, r), (writer, w) = ((first, one), (second, two)) if first.mode != "write" and second.mode != "read" else ((second, two), (first, one))
+        if writer.mode == "read":
+            reader, r, writer, w = writer, w, reader, r
+        says = f"{head}{r} {VERBS[reader.mode][0]} `{element}` which {w} {VERBS[writer.mode][0]}"
+        secondary = self._labels(writer, f"{VERBS[writer.mode][1]} here")
+        return self._diagnostic("E0312", says, reader, f"{VERBS[reader.mode][1]} here", _OUT_OF_PLACE, secondary, notes)
+
+    def unproven(self, facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> Diagnostic:
+        writes = [a for a in accesses if a.mode != "read"]
+        shown = next((a for a in writes if not enumerable(facts, a)), writes[0])
+        name = _plain(shown.buffer.name)
+        data = any(_from_memory(facts, u) for f in shown.indices for u in f.atoms())
+        label = "which element this is depends on data" if data else "no rule separates the iterations here"
+        says = f"cannot prove that `parallel` iterations over `{loop.index}` touch different elements of `{name}`"
+        help_ = 'if they do, say why with `@independent("reason")` on the loop; else use `atomic_add` or a `serial` loop'
+        return self._diagnostic("E0313", says, shown, label, help_)
+
+    def _ways_out(self, access: Access) -> str:
+        """For s += v the sum over what is added, else the general ways."""
+        added = self._added(access)
+        if added:
+            array, text = added
+            return f"use `sum({array})`, `atomic_add({self._text(self.kernel.insts[access.at])}, {text})`, or a `serial` loop"
+        return "give each iteration its own element, or use a reduction, an atomic or a `serial` loop"
+
+    def _added(self, access: Access) -> tuple[str, str] | None:
+        """(x, x[i]) where the store puts s + x[i] back into s."""
+        at, insts = definitions(self.kernel.insts), self.kernel.insts
+        stored = insts[access.at].operands[-1]
+        total = insts[at[stored.name]] if isinstance(stored, Value) and stored.name in at else None
+        if total is None or total.op != "add" or self.source is None:
+            return None
+        terms = [insts[at[o.name]] for o in total.operands if isinstance(o, Value) and o.name in at and insts[at[o.name]].op == "load"]
+        others = [t for t in terms if t.operands[0] != access.buffer]
+        if len(terms) != 2 or len(others) != 1 or others[0].operands[0].space == "cell":
+            return None
+        return _plain(others[0].operands[0].name), self._text(others[0])
+
+    def _text(self, inst: Inst) -> str:
+        return self.source.slice(self._span(inst))
+
+    def _span(self, inst: Inst) -> Span:
+        """From the instruction's place over a name and the index brackets after it."""
+        line, column = inst.loc or (1, 1)
+        start = self.source.line_starts[line - 1] + column - 1
+        text = self.source.text
+        name = _NAME.match(text, start)
+        end = name.end() if name else start + 1
+        if text[end : end + 1] == "[":
+            depth = 0
+            for at in range(end, len(text)):
+                depth += {"[": 1, "]": -1}.get(text[at], 0)
+                if not depth:
+                    return Span(start, at + 1)
+        return Span(start, end)
+
+    def _labels(self, access: Access, text: str) -> tuple[Label, ...]:
+        return (Label(self.source, self._span(self.kernel.insts[access.at]), text),) if self.source else ()
+
+    def _diagnostic(self, code: str, says: str, access: Access, label: str, help_: str, secondary=(), notes=()) -> Diagnostic:
+        span = self._span(self.kernel.insts[access.at]) if self.source else None
+        return Diagnostic(code, says, self.source, span, label, tuple(secondary), tuple(notes), help_)
+
+
+_OUT_OF_PLACE = "write to another array, or use a `serial` loop"
+
+
+def _plain(name: str) -> str:
+    return _SUFFIX.sub("", name)
+
+
+def _element(access: Access, element: tuple[int, ...]) -> str:
+    name = _plain(access.buffer.name)
+    return f"{name}[{', '.join(map(str, element))}]" if element else name
+
+
+def _iteration(facts: KernelFacts, loop: LoopFact, found: Collision, n: int) -> str:
+    """`i=0`, with the inner indices that decide the element."""
+    used = {a.name for access in (found.first, found.second) for f in access.indices for a in f.atoms()}
+    values = found.indices[n]
+    shown = [name for name in values if name == loop.index.name or (name in used and facts.varies(name, loop))]
+    return ", ".join(f"{_plain(name)}={values[name]}" for name in shown)
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {n}" for name, n in sizes.items())
+
+
+def _scalars(facts: KernelFacts, sizes: Mapping[str, int]) -> bool:
+    return any(Atom(name) not in facts.ranges.least for name in sizes)
+
+
+def _same_everywhere(facts: KernelFacts, loop: LoopFact, access: Access) -> bool:
+    return not any(facts.varies(a.name, loop) for f in access.indices for a in f.atoms())
+
+
+def _from_memory(facts: KernelFacts, u: Atom) -> bool:
+    at = definitions(facts.kernel.insts).get(u.name)
+    return at is not None and facts.kernel.insts[at].op in ("load", "atomic")
