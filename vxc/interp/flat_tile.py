@@ -19,6 +19,7 @@ from vxc.interp.flat_machine import Frame, Machine, Step
 from vxc.interp.flat_memory import per_lane
 from vxc.interp.flat_races import BLOCK, INNER, THREAD, Race, Shadow, Who
 from vxc.ir.kernel import Const, Inst
+from vxc.layout.layout import distribution, parse
 from vxc.semantics import Order, dot, evaluate, reduce, scan
 
 _LIVE = 1 << 25  # elements alive at once, over all values of a loop body
@@ -139,7 +140,17 @@ class Parallel(Axis):
             return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)
         if self.step.inst.attr("map") == "all":
             return self.place
-        return Place(outer, ticks, False)
+        return Place(outer, threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), index), False)
+
+
+def threads_of(m: TileMachine, step: Step, text: str, index: np.ndarray) -> np.ndarray:
+    """The thread that a layout gives each index. Raises E0730 where it is not total or not injective on these."""
+    extent = int(index.max(initial=-1)) + 1
+    layout = parse(text)
+    wrong = layout.check([extent], m.program.attrs.get("group") or max(extent, 1)) if index.min(initial=0) >= 0 else "an index is negative"
+    if wrong:
+        raise m.fault("E0730", f"layout `{text}` does not fit {extent} iterations: {wrong}", step.inst)
+    return layout.evaluate([extent])[0].take(index)
 
 
 def loop(m: TileMachine, step: Step) -> int:
@@ -203,7 +214,8 @@ class Along(Axis):
             return None
         outer, thread, _ = self.place
         if m.team:
-            return Place(outer, ticks // self.order.v % self.order.lanes, False)
+            layout = self.step.inst.attr("layout") or str(distribution(self.order))
+            return Place(outer, threads_of(m, self.step, layout, ticks % self.order.span(ticks.shape[-1])), False)
         return Place(outer, lift(thread, ticks.ndim) * ticks.shape[-1] + ticks, False)
 
 
