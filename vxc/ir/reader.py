@@ -203,9 +203,10 @@ class _Reader:
         if what.type == "BOOL":
             return Const(what.value == "true", BOOL)
         if what.value not in self.scope:
+            hint = _nearest(what.value, [name for name, known in self.scope.items() if known is not None])
             self.scope[what.value] = None
             kind = "value" if what.type == "VALUE" else "buffer"
-            raise _Bad("E0502", f"there is no {kind} {what} before this", what, help=_nearest(what.value, self.scope))
+            raise _Bad("E0502", f"there is no {kind} {what} before this", what, help=hint)
         known = self.scope[what.value]
         if known is None:
             raise _Bad()
