@@ -1,6 +1,6 @@
 """From the syntax tree to the typed tree: names resolved, generics substituted, every conversion explicit, rows expanded.
 
-The work is in the handlers of `check_expr`, `check_calls`, `check_stmt` and `check_effects`; this file checks a whole
+The work is in the handlers of the files `check_*`; this file checks a whole
 kernel, or a whole file. All that is wrong is reported at once, in source order.
 """
 
@@ -12,7 +12,9 @@ from typing import Any
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.frontend import syntax
+from vxc.frontend.check_assign import ASSIGNMENTS
 from vxc.frontend.check_attrs import ORDER, attributes
+from vxc.frontend.check_bind import BINDINGS
 from vxc.frontend.check_calls import CALLS
 from vxc.frontend.check_effects import EFFECTS
 from vxc.frontend.check_expr import EXPRESSIONS
@@ -134,4 +136,4 @@ def _kernel(st: State, job: _Job, at: At) -> Generator[Any, Any, TypedKernel]:
     return TypedKernel(kernel.name, sig.params, sig.dims, body, tuple(sorted(kept.items())), st.source, kernel.span, example)
 
 
-HANDLERS = EXPRESSIONS | CALLS | STATEMENTS | EFFECTS | {_Job: _kernel}
+HANDLERS = EXPRESSIONS | CALLS | STATEMENTS | BINDINGS | ASSIGNMENTS | EFFECTS | {_Job: _kernel}

@@ -62,6 +62,11 @@ def attributes(st: State, attrs: tuple[syntax.Attr, ...], place: str, at: At) ->
     return found
 
 
+def no_attributes(st: State, node: syntax.Stmt, at: At) -> Generator[Any, Any, None]:
+    """For statements that take none."""
+    yield from attributes(st, node.attrs, "statement of this kind", at)
+
+
 def _argument(at: At, attr: syntax.Attr, rule: AttrRule) -> Generator[Any, Any, Any]:
     sample = _SAMPLE[rule.takes] if isinstance(rule.takes, str) else " | ".join(rule.takes)
     hint = f"write `@{attr.name}({sample})`"

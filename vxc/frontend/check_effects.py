@@ -9,10 +9,11 @@ from vxc.dtypes import F16, F32, F64, I32, I64, U32, U64, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.check_calls import ATOMICS, BUILTINS, arity
-from vxc.frontend.check_expr import picks, require_bool
-from vxc.frontend.check_stmt import row_loop, writable
+from vxc.frontend.check_expr import require_bool
+from vxc.frontend.check_assign import row_loop, writable
 from vxc.frontend.rows import Pick, Row, fit, indices
 from vxc.frontend.scope import At, State, fail, label, suggestion
+from vxc.frontend.subscripts import picks
 from vxc.frontend.typed import Array, Window
 from vxc.frontend.values import assign, settle
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-from vxc.diag import VxcError
 from vxc.dtypes import BOOL, DTYPES, F64, I64, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.check_attrs import attributes
-from vxc.frontend.rows import Pick, Row, RowLet, Use, fit, indices, note
-from vxc.frontend.scope import UNKNOWN, At, State, fail, label, suggestion
+from vxc.frontend.rows import Pick, RowLet, Use, fit, indices, note
+from vxc.frontend.scope import At, State, fail, label, suggestion, unknown
+from vxc.frontend.subscripts import picks, whole
 from vxc.frontend.typed import Array, Cast, Cond, Const, Expr, Load, Op, Symbol, Var
 from vxc.frontend.values import Branch, Value, assign, common, convert, rounded, settle, typed, widened
 from vxc.semantics import accepts, result_dtype
@@ -63,7 +63,7 @@ def _name(st: State, node: syntax.Name, at: At) -> Any:
     if isinstance(found, Value):
         return replace(found, span=node.span)
     if isinstance(found, Array):
-        return _load(st, node.span, at, found, [_whole(found, k, node.span, at) for k in range(len(found.shape))])
+        return _load(st, node.span, at, found, [whole(found, k, node.span, at) for k in range(len(found.shape))])
     if isinstance(found, RowLet):
         return _row_let(st, node, at, found)
     if found is None and node.name in ("inf", "nan"):
@@ -71,14 +71,6 @@ def _name(st: State, node: syntax.Name, at: At) -> Any:
     if isinstance(found, DType) or (found is None and node.name in DTYPES):
         fail(at, "E0227", f"`{node.name}` is a type, not a value", node, help=f"convert with `x as {node.name}`")
     unknown(at, node, found)
-
-
-def unknown(at: At, node: syntax.Name, found: Any) -> None:
-    """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
-    if found is UNKNOWN:
-        raise VxcError(())
-    hint = suggestion(node.name, [*at.scope.all_names(), "inf", "nan"], "define it with `let`, or make it a parameter")
-    fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
 
 
 def _row_let(st: State, node: syntax.Name, at: At, let: RowLet) -> Task:
@@ -285,113 +277,6 @@ def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Val
         note(at.row, load, found)
     st.read(array)
     return Value(span, widened(load, load.span), row=is_row)
-
-
-def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[Any, Any, tuple[Array, list[Pick]]]:
-    """The array of a subscript (or bare array name) and what is selected in each of its dimensions."""
-    base, written = node, []
-    while isinstance(base, syntax.Subscript):
-        written[:0] = base.indices
-        base = base.base
-        if isinstance(base, syntax.Subscript) and not all(isinstance(i, syntax.Index) for i in base.indices):
-            fail(at, "E0212", "a slice of a slice", node, help="write all indices in one pair of brackets")
-    found = at.scope.find(base.name) if isinstance(base, syntax.Name) else None
-    if not isinstance(found, Array):
-        if not isinstance(base, syntax.Name):
-            fail(at, "E0212", "only arrays have elements", node, help="bind the array to a name, or index its operands")
-        if found is None or found is UNKNOWN:
-            unknown(at, base, found)
-        hint = "index the arrays that it is made of, or copy it to a `local` array" if isinstance(found, RowLet) else "remove the brackets"
-        fail(at, "E0212", f"`{base.name}` is no array", base, help=hint)
-    if len(written) > len(found.shape):
-        declared = (label(at, found.span, "declared here"),) if found.span else ()
-        message = f"`{found.name}` has {_count(len(found.shape), 'dimension')}, and {len(written)} indices are given"
-        fail(at, "E0212", message, node, secondary=declared, help=f"give at most {len(found.shape)}")
-    selected = []
-    for k, index in enumerate(written):
-        selected.append((yield from _pick(st, at, found, k, index)))
-    selected += [_whole(found, k, node.span, at) for k in range(len(written), len(found.shape))]
-    if any(p.row for p in selected) and any(p.extent is not None for p in selected):
-        fail(at, "E0212", "an index that is a row beside a slice", node, help="index every dimension, or loop over one of them with `parallel`")
-    return found, selected
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def _whole(array: Array, k: int, span: Span, at: At) -> Pick:
-    place = at.place(span)
-    return Pick(dims.const(0, place), array.shape[k], dims.const(1, place))
-
-
-def _pick(st: State, at: At, array: Array, k: int, index: Any) -> Generator[Any, Any, Pick]:
-    size, place = array.shape[k], at.place(index.span)
-    one = dims.const(1, place)
-    if isinstance(index, syntax.Index):
-        value = yield index.value, at
-        start = as_index(at, value, "an index")
-        _check_index(st, at, array, k, start, index.value.span)
-        return Pick(start, None, one, value.row)
-    plain = at.but(row=None)
-    start = as_index(at, (yield index.start, plain), "the start of a slice") if index.start else dims.const(0, place)
-    if isinstance(index, syntax.Window):
-        extent, step = as_index(at, (yield index.extent, plain), "the extent of a slice"), one
-        stop = dims.op("add", start, extent, place)
-    else:
-        stop = as_index(at, (yield index.stop, plain), "the end of a slice") if index.stop else size
-        step = as_index(at, (yield index.step, plain), "the step of a slice") if index.step else one
-        if isinstance(step, Const) and step.value < 1:
-            fail(at, "E0216", f"a slice by steps of {step.value}", index, help="steps are positive")
-        extent = dims.op("ceildiv", dims.op("sub", stop, start, place), step, place)
-    _check_slice(st, at, array, k, start, stop, extent, index.span, past=array.space != "param" or "copy" not in at.loops)
-    return Pick(start, tidy(st, extent), step)
-
-
-def tidy(st: State, expr: Expr) -> Expr:
-    """An i64 expression as a constant, where it is one."""
-    number = dims.linear(expr, st.forms).number
-    return expr if number is None or isinstance(expr, Const) else dims.const(number, expr.span)
-
-
-def as_index(at: At, value: Value, what: str) -> Expr:
-    """The value as an i64."""
-    if value.expr is None:
-        if value.is_float:
-            fail(at, "E0204", f"{what} is an integer, not a float", value.span, help="write it without a decimal point")
-        return assign(at, value, I64, what)
-    expr = widened(value.expr, at.place(value.span))
-    if not expr.dtype.is_int:
-        fail(at, "E0204", f"{what} is an integer, and this is `{expr.dtype}`", value.span, help="convert it: `as i64`")
-    return convert(expr, I64, at.place(value.span))
-
-
-def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Span) -> None:
-    form, size = dims.linear(index, st.forms), dims.linear(array.shape[k], st.forms)
-    declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
-    if form.number is not None and form.number < 0:
-        hint = f"indices count from 0; the last is `{dims.show(size)} - 1`"
-        fail(at, "E0215", f"index {form.number} of `{array.name}` is negative", span, secondary=declared, help=hint)
-    over = form.minus(size).number
-    if over is not None and over >= 0:
-        message = f"index {dims.show(form)} is outside `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
-        fail(at, "E0215", message, span, secondary=declared, help="indices count from 0")
-
-
-def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, extent: Expr, span: Span, past: bool) -> None:
-    first, last, size = (dims.linear(e, st.forms) for e in (start, stop, array.shape[k]))
-    declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
-    if first.number is not None and first.number < 0:
-        fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
-    count = last.minus(first)
-    if count.number is not None and count.number < 0:
-        fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first")
-    over = last.minus(size).number
-    if past and over is not None and over > 0:
-        message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
-        if first.number and count.number is not None:
-            message += f" ({first.number}+{count.number} > {dims.show(size)})"
-        fail(at, "E0216", message, span, secondary=declared, help="end it at the array's end, or declare the array larger")
 
 
 EXPRESSIONS = {

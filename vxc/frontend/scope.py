@@ -121,6 +121,14 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean `{close[0]}`?" if close else otherwise
 
 
+def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
+    """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
+    if found is UNKNOWN:
+        raise VxcError(())
+    hint = suggestion(node.name, [*at.scope.all_names(), "inf", "nan"], "define it with `let`, or make it a parameter")
+    fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
+
+
 def bind(at: At, name: str, span: Span, thing: Any) -> None:
     """Give a name its meaning in the current block. One block cannot give a name twice."""
     check_name(at, name, span)

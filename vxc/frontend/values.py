@@ -87,13 +87,13 @@ def constant(at: At, number: int | float, dtype: DType, span: Span) -> Const:
         if not dtype.min <= number <= dtype.max:
             fail(at, "E0205", f"`{number}` does not fit `{dtype}`, which holds {dtype.min} to {dtype.max}", span, help="use a wider type")
         return Const(number, dtype, at.place(span))
-    rounded = rounded(number, dtype)
-    if math.isfinite(number) and not math.isfinite(rounded):
+    nearest = rounded(number, dtype)
+    if math.isfinite(number) and not math.isfinite(nearest):
         fail(at, "E0205", f"`{number}` is beyond the range of `{dtype}`", span, help="use a wider type, or `inf`")
-    if isinstance(number, int) and rounded != number:
-        hint = f"write `{number}.0` to round it to {rounded!r}, or use a wider type"
+    if isinstance(number, int) and nearest != number:
+        hint = f"write `{number}.0` to round it to {nearest!r}, or use a wider type"
         fail(at, "E0205", f"the integer `{number}` is not exact in `{dtype}`", span, help=hint)
-    return Const(rounded, dtype, at.place(span))
+    return Const(nearest, dtype, at.place(span))
 
 
 def rounded(number: int | float, dtype: DType) -> float:

@@ -1,0 +1,130 @@
+"""Typing what binds names: `let`, `var`, and the arrays `local`, `shared`, `fragment`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from vxc.dtypes import DType
+from vxc.frontend import dims, syntax, typed
+from vxc.frontend.check_assign import row_loop
+from vxc.frontend.check_attrs import attributes, no_attributes
+from vxc.frontend.check_calls import ATOMICS
+from vxc.frontend.check_expr import dtype_named
+from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
+from vxc.frontend.scope import At, State, bind, fail
+from vxc.frontend.subscripts import as_index, tidy
+from vxc.frontend.typed import Array, Const, Expr, Symbol
+from vxc.frontend.values import assign, settle
+
+Steps = Generator[tuple[Any, At], Any, Any]
+
+
+
+def _let(st: State, node: syntax.Let, at: At) -> Steps:
+    yield from no_attributes(st, node, at)
+    dtype = _scalar_type(at, node.type, node) if node.type is not None else None
+    if node.mutable:
+        return (yield from _var(st, node, at, dtype))
+    if isinstance(node.value, syntax.Call) and node.value.func.name in ATOMICS:
+        return (yield from _let_atomic(st, node, at, dtype))
+    row = Row("value")
+    st.reads.append(set())
+    try:
+        value = yield node.value, at.but(row=row)
+    finally:
+        reads = st.reads.pop()
+    if value.row:
+        if dtype is not None:
+            fail(at, "E0214", f"`{node.name}` is declared as one `{dtype}`, and this is a row", node.value, help="leave out the type, or convert with `as`")
+        bind(at, node.name, node.name_span, RowLet(node.name, node.value, at, node.name_span, st.clock, frozenset(reads)))
+        return
+    expr = settle(at, value).expr if dtype is None else assign(at, value, dtype, f"`{node.name}`")
+    symbol = Symbol(node.name, "let", expr.dtype, node.name_span)
+    bind(at, node.name, node.name_span, symbol)
+    _remember(st, symbol, expr)
+    call = _unattributed(node.value)
+    if isinstance(expr, typed.Var) and st.hoisted.get(call) is expr.symbol:  # the let's own value: no need for a second name
+        del st.hoisted[call]
+        expr = at.out.pop().value
+    at.out.append(typed.Let(symbol, expr, node.span))
+
+
+def _unattributed(node: syntax.Expr) -> syntax.Expr:
+    while isinstance(node, syntax.AttrExpr):
+        node = node.operand
+    return node
+
+
+def _remember(st: State, symbol: Symbol, expr: Expr) -> None:
+    """Keep the normal form of an integer let, so that shapes written with it compare."""
+    if expr.dtype.is_int:
+        form = dims.linear(expr, st.forms)
+        if form.fixed:
+            st.forms[symbol] = form
+
+
+def _var(st: State, node: syntax.Let, at: At, dtype: DType | None) -> Steps:
+    if node.value is None and dtype is None:
+        fail(at, "E0204", f"`{node.name}` has neither type nor value", node, help=f"write `var {node.name}: f32;` or give a value")
+    expr = None
+    if node.value is not None:
+        value = yield node.value, at
+        expr = settle(at, value).expr if dtype is None else assign(at, value, dtype, f"`{node.name}`")
+    symbol = Symbol(node.name, "var", dtype or expr.dtype, node.name_span)
+    bind(at, node.name, node.name_span, symbol)
+    at.out.append(typed.Let(symbol, expr, node.span))
+
+
+def _let_atomic(st: State, node: syntax.Let, at: At, dtype: DType | None) -> Steps:
+    old = Symbol(node.name, "let", (yield syntax.CallStmt(node.span, node.value), at), node.name_span)
+    if dtype is not None and dtype is not old.dtype:
+        fail(at, "E0204", f"`{node.name}` is `{dtype}`, and the element is `{old.dtype}`", node.type, help="leave out the type")
+    atomic = at.out.pop()
+    bind(at, node.name, node.name_span, old)
+    if not isinstance(atomic, typed.Atomic):
+        fail(at, "E0214", "a row of atomics has no one value before", node.value, help="index every dimension")
+    at.out.append(typed.Atomic(atomic.op, atomic.array, atomic.indices, atomic.value, old, node.span))
+
+
+def _scalar_type(at: At, type_: syntax.TypeExpr, node: syntax.Let) -> DType:
+    if type_.dims:
+        fail(at, "E0231", f"`{node.name}` is declared as an array", type_, help=f"write `local {node.name}: {at.source.slice(type_.span)};`")
+    return dtype_named(at, type_.name, type_.span)
+
+
+def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
+    attrs = yield from attributes(st, node.attrs, "declaration", at)
+    dtype = dtype_named(at, node.type.name, node.type.span)
+    if not node.type.dims:
+        fail(at, "E0231", f"`{node.name}` has no dimensions", node.type, help=f"write `var {node.name}: {dtype};` for a scalar")
+    if node.space != "local" and not {"grid", "persistent"} & set(at.loops):
+        fail(at, "E0231", f"a `{node.space}` array stands outside a `grid`", node, help="use `local`, or put it in a `grid`")
+    shape = []
+    for dim in node.type.dims:
+        if dim.stride is not None:
+            fail(at, "E0231", f"`{node.name}` has a written stride", dim, help="only parameters have strides")
+        size = tidy(st, as_index(at, (yield dim.size, at), "the size of a dimension"))
+        if not isinstance(size, Const) or size.value < 0:
+            hint = "use literals and generics, or fix the dimension with `-D`"
+            fail(at, "E0231", f"`{node.name}` needs a constant size", dim, help=hint)
+        shape.append(size)
+    layout = attrs.get("layout")
+    if layout is not None and sum(d.extent is None for d in layout.dims) != len(shape):
+        fail(at, "E0220", f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}", layout, help="name each once")
+    array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
+    row = Row("statement")
+    whole = [Pick(dims.const(0, node.span), size, dims.const(1, node.span)) for size in shape]
+    value = None
+    if node.init is not None:
+        fit(st, at, row, array, whole, node.name_span)
+        value = yield node.init, at.but(row=row)
+    bind(at, node.name, node.name_span, array)
+    init = None if value is None else assign(at, value, dtype, f"an element of `{node.name}`", store=True)
+    at.out.append(typed.Declare(array, None if value is not None and value.row else init, node.span))
+    if value is not None and value.row:
+        store = typed.Store(array, indices(at, row, whole, node.span), row.wrap(init, node.span), node.span)
+        at.out.append(row_loop(row, (store,), node.span))
+
+
+BINDINGS = {syntax.Let: _let, syntax.Decl: _declare}
