@@ -80,41 +80,38 @@ def _extern_call(machine: Machine, node: ExternCall, scope: Scope):
 def _reduce(machine: Machine, node: Reduce, scope: Scope):
     extents = []
     for _, extent in node.binders:
-        extents.append((yield extent, scope))
-    result = None
-    for lengths, part in _by_lengths(extents, scope):
-        inner = part
-        for (symbol, _), length in zip(node.binders, lengths) if prod(lengths) else ():
-            inner = machine.enter(inner, symbol, _ZERO, _ONE, np.asarray(length), range(length))
-        args = []
-        for arg in node.args:
-            value = (yield arg, inner) if prod(lengths) else np.zeros((), arg.dtype.numpy)
-            args.append(_flatten(value, scope.depth, lengths))
-        operand = node.args[0].dtype
-        value = dot(*args, operand, node.order) if node.op == "dot" else reduce(node.op, args[0], operand, node.order)
-        result = value if result is None else np.where(part.mask, value, result)
+        extents.append(np.maximum((yield extent, scope), 0))
+    longest = tuple(scope.range(extent)[1] for extent in extents)
+    inner: Scope | None = scope
+    for (symbol, _), extent, size in zip(node.binders, extents, longest):
+        inner = machine.enter(inner, symbol, _ZERO, _ONE, pad(extent, inner.depth), range(size)) if inner and size else None
+    args = []
+    for arg in node.args:
+        args.append((yield arg, inner) if inner else np.zeros((), arg.dtype.numpy))
+    if all(extent.size == 1 for extent in extents):
+        return _fold(node, [_rows(value, scope.depth, longest) for value in args])
+    # the order depends on the length: points of one length together
+    result = np.zeros(scope.sizes, node.dtype.numpy)
+    for lengths in np.unique(np.stack([scope.select(extent) for extent in extents]), axis=1).T:
+        here = np.broadcast_to(reduce_pairs(np.logical_and, map(np.equal, extents, lengths)), scope.sizes)
+        inside = (slice(None), *map(slice, lengths))
+        full = (np.broadcast_to(value, (*scope.sizes, *longest)) for value in args)
+        result[here] = _fold(node, [_rows(value[here][inside], 1, tuple(lengths)) for value in full])
     return result
 
 
 _ZERO, _ONE = np.asarray(0, np.int64), np.asarray(1, np.int64)
 
 
-def _by_lengths(extents: list[np.ndarray], scope: Scope):
-    """Each tuple of extents that occurs, with the points where it does: a reduction's order depends on its length."""
-    extents = [np.maximum(e, 0) for e in extents]
-    if all(e.size == 1 for e in extents):
-        return [(tuple(int(e.reshape(())) for e in extents), scope)]
-    occurring = np.unique(np.stack([scope.select(e) for e in extents]), axis=1).T
-    return [
-        (tuple(int(n) for n in lengths), scope.narrow(reduce_pairs(np.logical_and, [e == n for e, n in zip(extents, lengths)])))
-        for lengths in occurring
-    ]
-
-
-def _flatten(value: np.ndarray, depth: int, lengths: tuple[int, ...]) -> np.ndarray:
-    """A value over outer axes and binders, the binders as one last axis in row-major order."""
+def _rows(value: np.ndarray, depth: int, lengths: tuple[int, ...]) -> np.ndarray:
+    """A value over `depth` outer axes and the binders, the binders as one last axis in row-major order."""
     outer = value.shape[:depth] if value.ndim else (1,) * depth
     return np.broadcast_to(value, (*outer, *lengths)).reshape(*outer, prod(lengths))
+
+
+def _fold(node: Reduce, rows: list[np.ndarray]) -> np.ndarray:
+    dtype = node.args[0].dtype
+    return dot(*rows, dtype, node.order) if node.op == "dot" else reduce(node.op, rows[0], dtype, node.order)
 
 
 def _scan(machine: Machine, node: Scan, scope: Scope):

@@ -143,5 +143,5 @@ def _view(data: np.ndarray, place: list[np.ndarray], depth: int) -> np.ndarray |
         stop = int(along[-1]) + (1 if step > 0 else -1)
         key.append(slice(int(along[0]), None if stop < 0 else stop, step))
         axes.append(axis)
-    view = data[(*key, ...)].transpose(np.argsort(axes)) if axes else data[(*key, ...)]
-    return view[tuple(slice(None) if k in axes else None for k in range(depth))]
+    view = data[(*key, ...)].transpose(sorted(range(len(axes)), key=axes.__getitem__))
+    return view[(*(slice(None) if k in axes else None for k in range(depth)), ...)]

@@ -7,6 +7,7 @@ read it; iterations are numbered over the loop and the parallel loops around it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,15 +15,23 @@ from vxc.frontend.typed import Array, Loop
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Scope, ordinals
 
-_NOBODY, _SEVERAL = -1, -2
+_NOBODY = -1
 
 
 class Collision(Exception):
-    """Iteration `second` touched element `element` of `array`, and one of the two accesses writes. Iterations are ordinals."""
+    """Iterations `first` < `second` (ordinals) both touch an element of `array`; `verbs` say whether each reads or writes."""
 
     def __init__(self, watch: Watch, array: Array, element: tuple[int, ...], first: int, second: int, verbs: tuple[str, str]) -> None:
         super().__init__(array.name)
         self.watch, self.array, self.element, self.first, self.second, self.verbs = watch, array, element, first, second, verbs
+
+
+class Touched(NamedTuple):
+    """For each element of an array the iteration that wrote it, and the first and last that read it."""
+
+    writer: np.ndarray
+    first_reader: np.ndarray
+    last_reader: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
@@ -31,18 +40,16 @@ class Watch:
 
     loop: Loop
     depth: int
-    writers: dict[Storage, np.ndarray] = field(default_factory=dict)
-    readers: dict[Storage, np.ndarray] = field(default_factory=dict)
+    touched: dict[Storage, Touched] = field(default_factory=dict)
 
     def access(self, array: Array, storage: Storage, place: list[np.ndarray], scope: Scope, writes: bool) -> None:
         """Record one access of every active point. Raises Collision."""
         if storage.lead >= self.depth:  # declared inside: each iteration has its own
             return
         shape = storage.data.shape
-        for table in (self.writers, self.readers):
-            if storage not in table:
-                table[storage] = np.full(storage.data.size, _NOBODY, np.int64)
-        writers, readers = self.writers[storage], self.readers[storage]
+        if storage not in self.touched:
+            self.touched[storage] = Touched(*(np.full(storage.data.size, start) for start in (_NOBODY, np.iinfo(np.int64).max, _NOBODY)))
+        writer, first_reader, last_reader = self.touched[storage]
         flat = np.ravel_multi_index(tuple(scope.select(index) for index in place), shape)
         me = scope.select(ordinals(scope, self.depth))
 
@@ -51,16 +58,17 @@ class Watch:
             if wrong.size:
                 k = wrong[0]
                 element = np.unravel_index(flat[k], shape)[storage.lead :]
-                raise Collision(self, array, tuple(int(e) for e in element), int(others[k]), int(me[k]), verbs)
+                (one, does), (two, too) = sorted(zip((int(others[k]), int(me[k])), verbs))
+                raise Collision(self, array, tuple(int(e) for e in element), one, two, (does, too))
 
         verb = "writes" if writes else "reads"
-        refuse(writers[flat], ("writes", verb))
+        refuse(writer[flat], ("writes", verb))
         if writes:
-            refuse(readers[flat], ("reads", verb))
-            writers[flat] = me
-            refuse(writers[flat], ("writes", verb))
-            return
-        before = readers[flat]
-        readers[flat] = me
-        shared = (readers[flat] != me) | ((before != _NOBODY) & (before != me))
-        readers[flat[shared]] = _SEVERAL
+            last = last_reader[flat]
+            refuse(np.where(last == _NOBODY, last, first_reader[flat]), ("reads", verb))
+            refuse(last, ("reads", verb))
+            writer[flat] = me
+            refuse(writer[flat], ("writes", verb))
+        else:
+            np.minimum.at(first_reader, flat, me)
+            np.maximum.at(last_reader, flat, me)
