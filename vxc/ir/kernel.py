@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Union
 
-from vxc.dtypes import BOOL, F64, I64, DType
+import numpy as np
+
+from vxc.dtypes import BOOL, F32, F64, I64, DType
 from vxc.semantics import cast
 
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
@@ -45,6 +47,13 @@ class Const:
 
     def __hash__(self) -> int:
         return hash((repr(self.value), self.dtype.name))
+
+    def __str__(self) -> str:
+        """`3` is i64, `true` bool; any other carries its dtype: `0.5:f32`."""
+        if self.dtype is BOOL:
+            return "true" if self.value else "false"
+        shortest = np.float32(self.value) if self.dtype is F32 else self.value
+        return str(shortest) if self.dtype is I64 else f"{shortest!s}:{self.dtype}"
 
 
 def constant(value: int | float | bool, dtype: DType = I64) -> Const:

@@ -65,6 +65,8 @@ class Access(NamedTuple):
     completes: str = "now"
 
 
+# stage=thread: all lanes of the group take the same way, as lowering knows and the SIMT machine checks where they meet
+_UNIFORM = ("uniform", AttrDef("bool"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
@@ -72,6 +74,7 @@ _LOOP_ATTRS = (
     ("unroll", AttrDef("int")),
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
     ("map", AttrDef("str", False, ("blocks", "lanes", "all"))),  # stage=team: over blocks, over lanes, or run by every lane
+    _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
@@ -80,8 +83,8 @@ _ROWS = [
     # Regions ---------------------------------------------------------------------------------------------------------------
     OpDef("loop", ("index", "index", "index?"), "index", _LOOP_ATTRS, opens=True,
           doc="For each index in start, start+step .. below stop (step 1 if absent, may be negative); closed by `end`."),
-    OpDef("while", opens=True, doc="Repeat until `break`; closed by `end`."),
-    OpDef("if", ("bool",), opens=True, doc="Run up to `else` or `end` where the operand is true."),
+    OpDef("while", attrs=(_UNIFORM,), opens=True, doc="Repeat until `break`; closed by `end`."),
+    OpDef("if", ("bool",), attrs=(_UNIFORM,), opens=True, doc="Run up to `else` or `end` where the operand is true."),
     OpDef("else", doc="The other arm of the innermost open `if`."),
     OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
           ("layout", AttrDef("str"))), MATHS, opens=True,

@@ -11,10 +11,8 @@ import json
 import unicodedata
 from collections.abc import Iterable
 
-import numpy as np
-
-from vxc.dtypes import BOOL, F32, I64
-from vxc.ir.kernel import Attr, Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.dtypes import I64
+from vxc.ir.kernel import Attr, Buffer, Inst, Kernel, Value
 from vxc.ir.ops import DECLARES, OPS
 from vxc.ir.plan import Plan
 
@@ -38,12 +36,12 @@ def print_kernel(kernel: Kernel, locations: bool = False) -> str:
 def print_inst(inst: Inst, locations: bool = False) -> str:
     """One instruction's line, without indentation or newline."""
     row = OPS[inst.op]
-    operands = ", ".join(map(print_operand, inst.operands))
+    operands = ", ".join(map(str, inst.operands))
     shown = inst.attrs
     if inst.op in DECLARES:
         text = f"{inst.op} {_declared(inst.result)}"
     elif inst.op == "launch":
-        blocks, *arguments = map(print_operand, inst.operands)
+        blocks, *arguments = map(str, inst.operands)
         text = f"launch @{inst.attr('kernel')}[{blocks}]({', '.join(arguments)})"
         shown = tuple(pair for pair in inst.attrs if pair[0] != "kernel")
     else:
@@ -53,19 +51,6 @@ def print_inst(inst: Inst, locations: bool = False) -> str:
             text = f"{inst.result}{'' if plain else f': {inst.result.dtype}'} = {text}"
     place = f" !{inst.loc[0]}:{inst.loc[1]}" if locations and inst.loc else ""
     return text + print_attrs(shown) + place
-
-
-def print_operand(operand: Operand) -> str:
-    """`%value`, `@buffer`, or a literal: `3` is i64, `true` bool, any other carries its dtype as in `0.5:f32`."""
-    if not isinstance(operand, Const):
-        return str(operand)
-    value, dtype = operand.value, operand.dtype
-    if dtype is BOOL:
-        return "true" if value else "false"
-    if dtype is I64:
-        return str(value)
-    shortest = np.float32(value) if dtype is F32 else value
-    return f"{shortest!s}:{dtype}"
 
 
 def print_attrs(attrs: tuple[tuple[str, Attr], ...]) -> str:
@@ -104,6 +89,6 @@ def _declared(buffer: Buffer) -> str:
     """`@x: f32[%M, %N; %ld, 1]`: shape, then strides where they are given."""
     if not buffer.shape:
         return f"{buffer}: {buffer.dtype}"
-    shape = ", ".join(map(print_operand, buffer.shape))
-    strides = "; " + ", ".join(map(print_operand, buffer.strides)) if buffer.strides is not None else ""
+    shape = ", ".join(map(str, buffer.shape))
+    strides = "; " + ", ".join(map(str, buffer.strides)) if buffer.strides is not None else ""
     return f"{buffer}: {buffer.dtype}[{shape}{strides}]"

@@ -179,12 +179,8 @@ def _bounds(body: Body, i: int, inst: Inst) -> str | None:
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):
             if isinstance(index, Const) and (index.value < 0 or (isinstance(extent, Const) and index.value >= extent.value)):
-                return f"index {index.value} is outside dimension {axis} of {access.buffer}, which has {print_extent(extent)} elements"
+                return f"index {index.value} is outside dimension {axis} of {access.buffer}, which has {extent} elements"
     return None
-
-
-def print_extent(extent: Operand) -> str:
-    return str(extent.value if isinstance(extent, Const) else extent)
 
 
 def _writable(body: Body, i: int, inst: Inst) -> str | None:
@@ -196,8 +192,10 @@ def _storage(body: Body, i: int, inst: Inst) -> str | None:
     if inst.op not in DECLARES:
         return None
     buffer = inst.result
-    if buffer.space != inst.op or buffer.mode or buffer.strides is not None:
-        return f"`{inst.op}` declares {buffer} with space {buffer.space!r}, mode {buffer.mode!r}, strides {buffer.strides}"
+    if buffer.space != inst.op:
+        return f"`{inst.op}` declares {buffer}, whose space is {buffer.space}"
+    if buffer.mode or buffer.strides is not None:
+        return f"declared storage has neither mode nor strides, but {buffer} has"
     if (inst.op == "cell") == bool(buffer.shape):
         return f"{'a cell has no' if buffer.shape else f'`{inst.op}` needs a'} shape"
     if inst.op != "workspace" and not all(isinstance(n, Const) for n in buffer.shape):

@@ -74,8 +74,11 @@ class _Flow:
         buffer = operands[0] if operands and isinstance(operands[0], Buffer) else None
         private = buffer is not None and buffer.space in ("cell", "local")
         if op in ("if", "loop", "while", "reduce", "scan", "extern", "role"):
-            for source in (parent, *(o for o in operands if not isinstance(o, Buffer))):
+            decides = () if inst.attr("uniform") else operands
+            for source in (parent, *(o for o in decides if not isinstance(o, Buffer))):
                 self.edge(source, i)
+            if inst.attr("uniform"):
+                self.seed(i, self.group)
             if op in ("reduce", "scan") or inst.attr("map") == "lanes":
                 self.seed(i, 1)
         if op in ("break", "continue"):

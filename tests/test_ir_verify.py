@@ -1,0 +1,230 @@
+"""The verifier: for every rule, plans that break it and exactly what is said."""
+
+from dataclasses import replace
+
+import pytest
+from ir_samples import N, PARAMS, X, Y, sample
+
+from vxc.diag import CODES, VxcError
+from vxc.dtypes import F32, I8, I64
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.reader import plan_of, read_ir
+from vxc.ir.verify import problems, verify
+from vxc.source import Source
+
+HEADER = "kernel @k(%n: i64, @x: f32[%n, 8] in, @y: f32[%n] out) stage={stage} {attrs}{{\n"
+
+
+def broken(body: str, stage: str = "tile", attrs: str = "") -> list[str]:
+    """What is wrong with a kernel of this body, `;` for newlines, as `code message`."""
+    text = HEADER.format(stage=stage, attrs=attrs) + body.replace("; ", "\n") + "\n}\n"
+    try:
+        read_ir(Source("t.vxir", text))
+    except VxcError as error:
+        return [f"{d.code} {d.message}" for d in error.diagnostics]
+    return []
+
+
+LOOP = '%i = loop 0, %n {kind="serial"}'
+REDUCE = '%j = reduce @c, %n {op="sum", order=[1, 4, 32, 1]}'
+
+TILE = [
+    # regions
+    ("if true", "E0510 `if` without its `end`"),
+    ("else", "E0510 `else` without an open region"),
+    (f"{LOOP}; else; end %i", "E0510 `else` outside the first arm of an `if`"),
+    ("if true; else; else; end", "E0510 `else` outside the first arm of an `if`"),
+    (f"{LOOP}; end", "E0510 this `end` closes `loop` and reads `end %i`"),
+    (f"if true; {LOOP}; end %i; end %n", "E0510 this `end` closes `if`"),
+    # names
+    ("%n: i64 = neg %n", "E0511 %n is defined already"),
+    ("cell @n: f32", "E0511 @n is defined already"),
+    (f"{LOOP}; end %i; {LOOP}; end %i", "E0511 %i is defined already"),
+    (f"{LOOP}; end %i; %a: i64 = neg %i", "E0512 %i is used, but it is not defined before this, or in a region that has ended"),
+    ("if true; %a: i64 = neg 1; else; %b: i64 = neg %a; end", "E0512 %a is used, but it is not defined before this, or in a region that has ended"),
+    # operands
+    ("%a: i64 = add %n", "E0513 `add` takes (value, same), not 1 operand"),
+    ("%a: f32 = load @x, 1", "E0513 `load` takes (buffer, idx*), not 2 operands; @x has 2 dimensions"),
+    ("%a: f32 = load %n, 1", "E0513 operand %n of `load` is not a buffer"),
+    ("%a: i64 = add %n, @x", "E0513 operand @x of `add` is a buffer where a scalar goes"),
+    ("%a: i64 = add %n, 1.0:f32", "E0513 operand 1.0:f32 of `add` is f32 where i64 goes"),
+    ("%a: f32 = load @x, 1, 2:i32", "E0513 operand 2:i32 of `load` is i32 where i64 goes"),
+    ("store @y, 1, 2", "E0513 operand 2 of `store` is i64 where f32 goes"),
+    ("if %n; end", "E0513 operand %n of `if` is i64 where bool goes"),
+    ("%a: i64 = div %n, %n", "E0513 `div` is not defined on i64"),
+    ('%j = reduce @y, %n {op="sum", order=[1, 4, 32, 1]}; end %j', "E0513 operand @y of `reduce` is not a cell"),
+    ('%i: i32 = loop 0, 1 {kind="serial"}; end %i', "E0513 operand 0 of `loop` is i64, its index i32"),
+    # results
+    ("%a: f32 = neg %n", "E0514 the result %a of `neg` is f32 where i64 goes"),
+    ("%a: i64 = lt %n, %n", "E0514 the result %a of `lt` is i64 where bool goes"),
+    ("neg %n", "E0514 `neg` needs a result"),
+    ("%a: i64 = store @y, 0, 1.0:f32", "E0514 `store` has no result"),
+    ("%a: f32 = reinterpret %n", "E0514 `reinterpret` keeps the width, i64 to f32 does not"),
+    ('%i: i32 = scan %n {order=[1, 4, 32, 1]}; end %i', "E0514 the index %i of `scan` is i32, not i64"),
+    # attributes
+    ("%i = loop 0, %n; end %i", "E0515 `loop` needs attribute `kind`"),
+    ('%i = loop 0, %n {kind="grid"}; end %i', 'E0515 attribute `kind` of `loop` is "grid", not one of parallel, serial, unroll'),
+    ("%i = loop 0, %n {kind=3}; end %i", "E0515 attribute `kind` of `loop` is 3, which is no str"),
+    ('%i = loop 0, %n {colour="red", kind="serial"}; end %i', "E0515 `loop` has no attribute `colour`"),
+    ('%i = loop 0, %n {kind="serial", unroll=0}; end %i', "E0515 attribute `unroll` of `loop` is 0, not positive"),
+    ('%i = loop 0, %n, 0 {kind="serial"}; end %i', "E0515 the step of a `loop` is 0"),
+    ('%i = loop 0, %n {kind="serial", layout="[i] -> i"}; end %i',
+     "E0515 attribute `layout` of `loop` is malformed: `i` does not fit in layout `[i] -> i`"),
+    ("%a: f32 = load @x, 0, 0 {width=3}", "E0515 attribute `width` of `load` is 3, not a power of two"),
+    ("%j = scan %n {order=[1, 4, 3, 1]}; end %j",
+     "E0515 attribute `order` of `scan` is no order: lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not 3"),
+    ("%j = scan %n {order=[1, 4]}; end %j", "E0515 attribute `order` of `scan` has 2 fields, not v, chunk, lanes, parts"),
+    # stages
+    ("%t = thread_index", "E0516 `thread_index` is not legal in a kernel at stage tile, only at thread"),
+    ("workspace @w: f32[%n]", "E0516 `workspace` is not legal in a kernel at stage tile, only at plan"),
+    # places
+    ("break", "E0517 `break` outside a serial loop"),
+    ('%i = loop 0, %n {kind="parallel"}; continue; end %i', "E0517 `continue` outside a serial loop"),
+    (f"cell @c: f32; while; {REDUCE}; if true; break; end; contribute 1.0:f32; end %j; end", "E0517 `break` outside a serial loop"),
+    ("contribute %n", "E0517 `contribute` does not stand directly in a `reduce`"),
+    ('%p: i64 = prefix %n {op="sum"}', "E0517 `prefix` does not stand directly in a `scan`"),
+    (f"cell @c: f32; {REDUCE}; end %j", "E0517 `reduce` has 0 `contribute` directly in it, not 1"),
+    (f"cell @c: f32; {REDUCE}; contribute 1.0:f32; contribute 1.0:f32; end %j", "E0517 `reduce` has 2 `contribute` directly in it, not 1"),
+    (f"cell @c: f32; {REDUCE}; contribute 1.0:f32, 1.0:f32; end %j", "E0517 `contribute` to sum takes 1 operand, not 2"),
+    (f"cell @c: f32; {REDUCE}; contribute true; end %j", "E0517 reduction sum is not defined on bool"),
+    (f"cell @c: f32; {REDUCE}; contribute 1:i8; end %j", "E0517 reduction sum over i8 gives i32, but the cell @c is f32"),
+    # writes and storage
+    ("store @x, 0, 0, 1.0:f32", "E0519 `store` to @x, which is an `in` parameter"),
+    ('%a: f32 = atomic @x, 0, 0, 1.0:f32 {op="add"}', "E0519 `atomic` to @x, which is an `in` parameter"),
+    ("cell @c: f32[3]", "E0520 a cell has no shape"),
+    ("local @c: f32", "E0520 `local` needs a shape"),
+    ("local @c: f32[%n]", "E0520 the shape of @c is not constant"),
+    ("local @c: f32[-1]", "E0520 @c has an extent of -1"),
+    ("local @c: f32[3:i32]", "E0520 extent 3:i32 of @c is not an i64"),
+]  # fmt: skip
+
+THREAD = [
+    ("%a: f32 = load @x, 0, 8", "E0518 index 8 is outside dimension 1 of @x, which has 8 elements"),
+    ("%a: f32 = load @x, -1, 0", "E0518 index -1 is outside dimension 0 of @x, which has %n elements"),
+    ("%j = scan %n {order=[1, 4, 32, 1]}; end %j", "E0516 `scan` is not legal in a kernel at stage thread, only at tile or team"),
+    ('barrier {scope="group"}', 'E0515 a `barrier` of scope "group" needs attribute `width`'),
+    ("%a: i64 = shfl_xor %n {distance=1, width=64}", "E0515 a group of 64 lanes is more than a warp"),
+    ("%a: i64 = shfl_xor %n {distance=8, width=8}", "E0515 distance 8 leaves a group of 8 lanes"),
+    ('%t = thread_index; %c: bool = lt %t, 7; if %c; barrier {scope="block"}; end',
+     "E0521 `barrier` is executed by all threads of the block together, but only groups of 1 are known to reach it together"),
+    ('%t = thread_index; %r: i64 = floordiv %t, 8; %c: bool = lt %r, %n; if %c; barrier {scope="group", width=32}; end',
+     "E0521 `barrier` is executed by the 32 threads of a group together, but only groups of 8 are known to reach it together"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body, message", TILE, ids=[m for _, m in TILE])
+def test_tile(body, message):
+    assert broken(body)[0] == message
+
+
+@pytest.mark.parametrize("body, message", THREAD, ids=[m for _, m in THREAD])
+def test_thread(body, message):
+    assert broken(body, "thread", "{threads=64} ") == [message]
+
+
+@pytest.mark.parametrize("body", [
+    "if false; %a: f32 = load @x, 0, 8; end",
+    '%t = thread_index; %r: i64 = floordiv %t, 8; %c: bool = lt %r, %n; if %c; barrier {scope="group", width=8}; end',
+    '%t = thread_index; %r: i64 = floordiv %t, 64; %c: bool = lt %r, %n; if %c; barrier {scope="block"}; end',
+    '%t: i32 = thread_index; %i: i32 = loop %t, 64:i32 {kind="serial"}; %a: f32 = load @x, %i, 0; end %i',
+    "while; if true; break; end; end",
+])  # fmt: skip
+def test_legal_at_stage_thread(body):
+    assert broken(body, "thread", "{threads=64} ") == []
+
+
+def test_indices_are_not_checked_before_prove_parallel():
+    assert broken("%a: f32 = load @x, 0, 8") == []
+
+
+def test_every_broken_instruction_is_reported():
+    assert broken("break; neg %n; continue") == [
+        "E0517 `break` outside a serial loop",
+        "E0514 `neg` needs a result",
+        "E0517 `continue` outside a serial loop",
+    ]
+
+
+# ---- plans and headers -------------------------------------------------------------------------------------------------
+
+PLAN = "plan @p(%n: i64, @x: f32[%n] in) {{\n{entries}\n}}\nkernel @k(%m: i64, @z: f32[%m] {mode}) stage=tile {{\n}}\n"
+
+
+@pytest.mark.parametrize("entries, mode, message", [
+    ("launch @k[1](%n, @x)", "out", "E0522 argument @x for @z of @k is written, but is an `in` parameter of the plan"),
+    ("launch @k[1](3, @x)", "in", "E0522 argument @x for @z of @k has other shape than the parameter says"),
+    ("launch @k[1](@x, @x)", "in", "E0522 argument @x for %m of @k is not of its type"),
+    ("launch @k[1](%n, 3)", "in", "E0522 argument 3 for @z of @k is not of its type"),
+    ("launch @k[1](%n)", "in", "E0522 @k has 2 parameters, the launch passes 1 arguments"),
+    ("launch @k[1](%n, @x)\nlaunch @j[1](%n, @x)", "in", "E0522 there is no kernel @j"),
+    ("launch @k[1](%n, @x)\nif true", "in", "E0510 `if` without its `end`"),
+    ("launch @k[1](%n, @x)\ncell @c: f32", "in",
+     "E0516 `cell` is not legal in a plan, only at tile or team or thread"),
+    ("", "in", "E0523 kernel @k is never launched"),
+])  # fmt: skip
+def test_plans(entries, mode, message):
+    with pytest.raises(VxcError) as error:
+        read_ir(Source("t.vxir", PLAN.format(entries=entries, mode=mode)))
+    assert [f"{d.code} {d.message}" for d in error.value.diagnostics] == [message]
+
+
+def found(plan) -> list[str]:
+    return [f"{p.code} {p.message}" for p in problems(plan)]
+
+
+def kernel(*insts, params=PARAMS, **fields) -> Kernel:
+    return Kernel("k", params, insts, **fields)
+
+
+@pytest.mark.parametrize("plan, message", [
+    (plan_of(kernel(stage="block")), "E0523 `block` is no stage, which are tile, team, thread"),
+    (plan_of(kernel(done=("a", "a"))), "E0523 a pass occurs twice in `done`"),
+    (plan_of(kernel(attrs=(("b", 1), ("a", 1)))), "E0523 the attributes of the kernel are not in name order, each once"),
+    (plan_of(kernel(attrs=(("a b", 1),))), "E0523 `a b` cannot be read back"),
+    (plan_of(kernel(Inst("nop"))), "E0502 there is no opcode `nop`"),
+    (plan_of(kernel(Inst("print", (Const(300, I8),), None, (("label", ""),)))), "E0513 300 is not a value of i8"),
+    (plan_of(kernel(Inst("print", (Const(0.1, F32),), None, (("label", ""),)))), "E0513 0.1 is not a value of f32"),
+    (plan_of(kernel(Inst("print", (Const(True, I64),), None, (("label", ""),)))), "E0513 True is not a value of i64"),
+    (plan_of(kernel(Inst("print", (Value("n", F32),), None, (("label", ""),)))), "E0512 %n is used, but it is not what that name means there"),
+    (plan_of(kernel(Inst("neg", (N,), Value("a-b", I64)))), "E0511 %a-b is not a name that can be read back"),
+    (plan_of(kernel(Inst("loop", (Const(0), N), Value("i", I64), (("kind", "serial"), ("independent", ""))), Inst("end", (Value("i", I64),)))),
+     "E0515 the attributes of `loop` are not in name order, each once"),
+    (plan_of(kernel(Inst("cell", (), Buffer("c", F32, (), "local")))), "E0520 `cell` declares @c, whose space is local"),
+    (plan_of(kernel(Inst("local", (), Buffer("c", F32, (Const(2),), "local", "", (Const(1),))))),
+     "E0520 declared storage has neither mode nor strides, but @c has"),
+])  # fmt: skip
+def test_what_text_cannot_say(plan, message):
+    assert found(plan) == [message]
+
+
+@pytest.mark.parametrize("params, message", [
+    ((N, N), "E0523 two parameters have one name"),
+    ((N, replace(X, name="a b"), Y), "E0523 `a b` is not a name that can be read back"),
+    ((X,), "E0523 extent %n of @x is not a parameter"),
+    ((N, replace(X, mode="")), "E0523 parameter @x has space 'param' and mode ''"),
+    ((N, replace(Y, strides=())), "E0523 @y has 1 dimensions and 0 strides"),
+    ((N, Value("h", X.dtype), replace(X, shape=(Value("h", X.dtype),))), "E0523 extent %h of @x is not an i64"),
+])  # fmt: skip
+def test_signatures(params, message):
+    assert message in found(plan_of(kernel(params=params)))
+
+
+def test_verify_raises_naming_kernel_and_instruction():
+    plan = sample("load")
+    k = plan.kernels[0]
+    plan = plan.with_kernels([replace(k, insts=(*k.insts, Inst("break")))])
+    with pytest.raises(VxcError) as error:
+        verify(plan)
+    assert str(error.value) == (
+        "error[E0517]: `break` outside a serial loop\n"
+        f"   = note: in kernel @sample, instruction {len(k.insts)}: break"
+    )
+    with pytest.raises(VxcError, match="in the header of kernel @sample"):
+        verify(plan.with_kernels([replace(k, stage="none", insts=())]))
+
+
+def test_every_code_of_ir_has_a_rule():
+    import vxc.ir.verify as module
+
+    listed = {line[:5] for line in module.__doc__.splitlines() if line.startswith("E05")}
+    assert listed | {"E0501", "E0503"} == {code for code in CODES if code.startswith("E05")}
