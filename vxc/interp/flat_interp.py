@@ -115,7 +115,9 @@ def _facts(kernel: Kernel) -> dict[str, Any]:
 
 
 def _watched(kernel: Kernel) -> bool:
-    """Whether to look for races on global memory: not where every parallel loop has been proved."""
+    """Whether to look for races on global memory: not where every parallel loop has been proved, nor before barriers are placed."""
+    if kernel.done[-1:] == ("map-loops",):
+        return False
     return kernel.stage != "tile" or any(i.attr("kind") == "parallel" and i.attr("independent") != "proved" for i in kernel.insts)
 
 

@@ -47,7 +47,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     with threads.iteration(loop, rewriter) as index:
         rewriter.mapping[loop.result] = index
         threads.lower(body, rewriter, element=False)
-    attrs = {k: v for k, v in kernel.attrs if k not in ("group", "rows")}
+    attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items())
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
@@ -95,12 +95,14 @@ class Threads:
                 take(tuple(map(rewriter, inst.operands)))
             elif inst.op == "loop":
                 scopes.append(scopes[-1] or inst.attr("map") == "lanes")
-                rewriter.copy(self._loop(inst, scopes[-1] and not scopes[-2], rewriter))
+                loop = self._loop(inst, scopes[-1] and not scopes[-2], rewriter)
+                rewriter.copy(loop if scopes[-1] else self._together(loop))
             elif not scopes[-1] and self.team.group > 1 and self._has_effect(inst):
                 self._once(inst, rewriter)
             else:
                 if inst.op in ("if", "while", "extern"):
                     scopes.append(scopes[-1])
+                    inst = inst if scopes[-1] or inst.op == "extern" else self._together(inst)
                 elif inst.op == "end":
                     scopes.pop()
                 rewriter.copy(inst)
@@ -116,6 +118,10 @@ class Threads:
         b = self.b
         own = b.emit("add", start, b.emit("mul", self.team.lane, step))
         return replace(loop, operands=(own, stop, b.emit("mul", step, self.team.group)))
+
+    def _together(self, opener: Inst) -> Inst:
+        """Control in row scope: every lane of the group computes the same and goes the same way."""
+        return opener.with_attrs(uniform=True) if self.team.group > 1 else opener
 
     def _has_effect(self, inst: Inst) -> bool:
         if inst.op in ("store", "atomic"):

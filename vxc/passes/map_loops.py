@@ -143,8 +143,7 @@ def _body(body, group: int, rewriter: Rewriter) -> None:
     for i, inst in enumerate(body):
         if inst.op == "loop" and inst.attr("kind") == "parallel":
             how = _how(regions, i)
-            index = inst.result.name
-            inst = inst.with_attrs(map=how, layout=f"[{index}] -> [{index} % {group}, {index} // {group}]" if how == "lanes" else None)
+            inst = inst.with_attrs(map=how, layout=f"[i] -> [i % {group}, i // {group}]" if how == "lanes" else None)
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
         rewriter.copy(inst)

@@ -65,9 +65,10 @@ class Wording:
     def _ways_out(self, access: Access) -> str:
         """For s += v the sum over what is added, else the general ways."""
         added = self._added(access)
+        if added and access.buffer.space == "param":
+            return f"use `sum({added[0]})`, `atomic_add({self._text(self.kernel.insts[access.at])}, {added[1]})`, or a `serial` loop"
         if added:
-            array, text = added
-            return f"use `sum({array})`, `atomic_add({self._text(self.kernel.insts[access.at])}, {text})`, or a `serial` loop"
+            return f"use `sum({added[0]})` or a `serial` loop"
         return "give each iteration its own element, or use a reduction, an atomic or a `serial` loop"
 
     def _added(self, access: Access) -> tuple[str, str] | None:

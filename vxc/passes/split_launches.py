@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from vxc.dtypes import I64
+from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
+from vxc.ir.walk import names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.nest import is_nest, top_level
 
@@ -66,8 +69,9 @@ def split(kernel: Kernel) -> tuple[list[Kernel], list[Buffer]]:
     prologue, groups = _grouped(kernel)
     values = _crossing_values(prologue, groups)
     buffers = _crossing_buffers(groups)
-    spaces = {name: Buffer(f"{name}.w", v.dtype, (Const(1),), "workspace") for name, v in values.items()}
-    moved = {name: replace(b, name=f"{name}.v", shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
+    fresh = Builder(names(kernel.params, kernel.insts)).fresh
+    spaces = {name: Buffer(fresh(f"w{name}"), v.dtype, (Const(1),), "workspace") for name, v in values.items()}
+    moved = {name: replace(b, name=fresh(f"w{name}"), shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
     pieces = []
     for number, group in enumerate(groups, 1):
         group = replace(group, insts=tuple(_moved(inst, moved) for inst in group.insts if not _is_declared(inst, moved)))
@@ -136,7 +140,7 @@ def _piece(kernel: Kernel, name: str, prologue: list[Inst], group: _Group, space
     leave = [Inst("store", (spaces[v], Const(0), made[v])) for v in sorted(made.keys() & spaces.keys())]
     body = list(group.insts)
     if not group.nest:
-        once = Value(f"once.{name}", Const(0).dtype)
+        once = Value(f"once.{name}", I64)
         body = [Inst("loop", (Const(0), Const(1)), once, ONE_ITERATION, body[0].loc), *body, *leave, Inst("end", (once,))]
     insts = (*prologue, *arrive, *body)
     used = {x.name for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.space == "workspace"}
