@@ -130,7 +130,7 @@ def test_atomics_combine_and_return_what_was_there(op, dtype):
         a, b = (cast(float(v), DTYPES["f64"], dtype) for v in (first, second))
         with device.active(0):
             memory = [device.allocate(dtype.bytes) for _ in range(2)]
-            now, before = np.array([a]).astype(dtype.numpy), np.zeros(1, dtype.numpy)
+            now, before = a.reshape(1).copy(), np.zeros(1, dtype.numpy)
             device.upload(memory[0], now)
             arguments = pack([pointer(int(memory[0])), scalar(dtype, second), pointer(int(memory[1]))])
             device.launch(device.function(module(), f"atomic_{op}_{dtype}"), (1, 1, 1), (1, 1, 1), 0, 0, arguments)

@@ -28,6 +28,7 @@ def test_expressions_read_well():
     assert c_expr("add", I32, "a", "b") == "vx_add<int>(a, b)"
     assert c_expr("add", U64, "a", "b") == "(a + b)"
     assert c_expr("floordiv", I64, "a", "b") == "vx_floordiv<long long>(a, b)"
+    assert c_expr("floordiv", I64, "a", "b", plain=True) == "(a / b)" and c_expr("max", I64, "a", "b", plain=True) == "vx_max<long long>(a, b)"
     assert c_expr("clamp", F32, "x", "l", "h") == "vx_min_f32(vx_max_f32(x, l), h)"
     assert c_expr("exp", F64, "x") == "exp(x)"
     assert c_cast("x", I64, F16) == "__float2half_rn(vx_odd_f32(x))"

@@ -69,6 +69,13 @@ def test_leading_axes_reduce_separately():
     assert all(got[i, j] == reduce("sum", x[i, j], F32, order) for i in range(2) for j in range(3))
 
 
+def test_no_rows_give_no_results():
+    order = Order(4, 4, 32, 2)
+    for name in ("sum", "max", "argmax"):
+        assert reduce(name, np.zeros((0, 5), np.float32), F32, order).shape == (0,)
+    assert dot(np.zeros((2, 0, 5)), np.zeros((2, 0, 5)), F64, order).shape == (2, 0)
+
+
 def scan_model(x, op, order):
     """The definition in the docstring of `scan`, absent terms being None."""
 

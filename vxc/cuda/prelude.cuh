@@ -218,7 +218,7 @@ __device__ __forceinline__ float vx_gelu_tanh_f32(float x) {
 }
 
 // x * (1 + erf(x / sqrt(2))) / 2. The tail erfc(a / sqrt(2)) / 2, a = |x|, is exp(-a^2/2) y P(w) with y = 1 / (1 + 3a/8),
-// w = 1 - y and P a polynomial fitted to 2^-26; the last steps carry what each rounding lost.
+// w = 1 - y and P a polynomial fitted to 2^-27; the last steps carry what each rounding lost.
 __device__ __forceinline__ float vx_gelu_f32(float x) {
   float z = vx_max_f32(x, -15.0f), a = vx_min_f32(fabsf(z), 15.0f);
   float s = a * a, s_low = fmaf(a, a, -s);
@@ -229,9 +229,10 @@ __device__ __forceinline__ float vx_gelu_f32(float x) {
   y = fmaf(y, fmaf(-y, d, 1.0f), y);
   float y_low = y * fmaf(-y, d_low, fmaf(-y, d, 1.0f));
   float w = b * y, w_low = fmaf(b, y, -w) + fmaf(b, y_low, b_low * y);
-  float g = fmaf(fmaf(fmaf(-0.020735f, w, 0.053557724f), w, -0.024530584f), w, -0.007025354f);
-  g = fmaf(fmaf(fmaf(fmaf(g, w, -0.04226013f), w, -0.015941033f), w, 0.12030965f), w, 0.1500637f);
-  float h = fmaf(g, w, -0.5638454f), h_low = fmaf(g, w_low, fmaf(g, w, -0.5638454f - h));
+  float k = fmaf(fmaf(fmaf(fmaf(0.008738445f, w, -0.05943409f), w, 0.1267297f), w, -0.1015279f), w, 0.04222344f);
+  k = fmaf(fmaf(fmaf(k, w, -0.061878502f), w, -0.011155292f), w, 0.11963725f);
+  float g = fmaf(k, w, 0.15011114f), g_low = fmaf(k, w, 0.15011114f - g);
+  float h = fmaf(g, w, -0.5638466f), h_low = fmaf(g_low, w, fmaf(g, w_low, fmaf(g, w, -0.5638466f - h)));
   float f = fmaf(h, w, 0.5f), f_low = fmaf(h, w, 0.5f - f) + fmaf(h_low, w, h * w_low);
   float r = y * f, r_low = fmaf(y, f, -r) + fmaf(y, f_low, y_low * f);
   float t = p.high * r, t_low = fmaf(p.high, r, -t) + fmaf(p.high, r_low, p.low * r);

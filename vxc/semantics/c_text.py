@@ -1,7 +1,8 @@
 """Scalar meaning as CUDA C++ text: expressions, conversions and atomics, naming helpers of `cuda/prelude.cuh`.
 
 Plain operators are used where they mean exactly the same under `--fmad=false --prec-div=true --prec-sqrt=true --ftz=false`.
-Arguments are expressions of the operand dtype, already parenthesised where they are not primary.
+Arguments are expressions of the operand dtype, parenthesised where they are not primary; results are primary or casts, so
+they may stand beside any operator.
 """
 
 from __future__ import annotations
@@ -70,31 +71,47 @@ _INT = _OPERATORS | {
 
 _WIDE_UNSIGNED = _INT | {"add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})"}
 
+_PLAIN = {
+    "add": "({0} + {1})",
+    "sub": "({0} - {1})",
+    "mul": "({0} * {1})",
+    "fma": "({0} * {1} + {2})",
+    "neg": "(-{0})",
+    "floordiv": "({0} / {1})",
+    "tdiv": "({0} / {1})",
+    "mod": "({0} % {1})",
+    "trem": "({0} % {1})",
+}
+
 _BOOL = _OPERATORS | {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "({0} != {1})", "not": "(!{0})"}
 
 _SPECIAL = {("pow", F32): "vx_pow_f32({0}, {1})"}
 
 
-def _template(name: str, dtype: DType) -> str:
+def _template(name: str, dtype: DType, plain: bool) -> str:
     if (name, dtype) in _SPECIAL:
         return _SPECIAL[name, dtype]
     if dtype.is_float:
         return _FLOAT[name]
     if dtype == BOOL:
         return _BOOL[name]
+    if plain and name in _PLAIN:
+        return _PLAIN[name]
     table = _WIDE_UNSIGNED if dtype.kind == "u" and dtype.bits >= 32 else _INT
     arguments = ", ".join(f"{{{i}}}" for i in range(SCALAR_OPS[name].arity))
     return table.get(name, f"vx_{name}<{{T}}>({arguments})")  # what C leaves undefined is a template of the prelude
 
 
-def c_expr(name: str, dtype: DType, *args: str) -> str:
+def c_expr(name: str, dtype: DType, *args: str, plain: bool = False) -> str:
     """The CUDA expression of scalar operation `name` on expressions of the compute dtype `dtype`.
 
-    `lt` of two i32: "(a < b)"; `floordiv`: "vx_floordiv<int>(a, b)". ValueError if the operation has no such operands.
+    `lt` of two i32: "(a < b)"; `floordiv`: "vx_floordiv<int>(a, b)". `plain` says that the caller has proven that no int
+    wraps and that what is divided is at least 0 and the divisor above 0, as in index arithmetic: then it is "(a / b)".
+    ValueError if the operation has no such operands.
     """
     if not accepts(name, dtype) or len(args) != SCALAR_OPS[name].arity:
         raise ValueError(f"no scalar operation {name} on {len(args)} operands of {dtype}")
-    return _template(name, dtype).format(*args, T=dtype.c, t=dtype.name, f="f" if dtype == F32 else "")
+    return _template(name, dtype, plain).format(*args, T=dtype.c, t=dtype.name, f="f" if dtype == F32 else "")
 
 
 # To and from f32

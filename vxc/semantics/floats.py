@@ -105,6 +105,26 @@ def fma(a, b, c):
     return (_fma32 if a.dtype == _F32 else _fma64)(a, b, c).reshape(shape)
 
 
+def order_key(x, nan_high: bool):
+    """Floats as ints in the language's total order: -0 below +0, every NaN above all (or below all)."""
+    ints = np.dtype(f"i{x.dtype.itemsize}")
+    bits = x.view(ints)
+    ends = np.iinfo(ints)
+    key = bits ^ ((bits >> ints.type(ends.bits - 1)) & ints.type(ends.max))
+    nan = np.isnan(x)
+    if nan.any():
+        key = np.where(nan, ints.type(ends.max if nan_high else ends.min), key)
+    return key
+
+
+def from_key(key, dtype):
+    """The floats of NumPy type `dtype` behind such keys."""
+    ints = key.dtype
+    ends = np.iinfo(ints)
+    bits = np.asarray(key ^ ((key >> ints.type(ends.bits - 1)) & ints.type(ends.max)))
+    return bits.view(dtype)
+
+
 FLOAT = {
     "add": np.add,
     "sub": np.subtract,

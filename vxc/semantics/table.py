@@ -94,7 +94,7 @@ _ROWS = [
     ("pow",      2, "f",    "same", 2, 4, "a to the b, C99 Annex F special values"),
     ("sigmoid",  1, "f",    "same", 2, 8, "1 / (1 + exp(-a))"),
     ("silu",     1, "f",    "same", 2, 10, "a * sigmoid(a); -0 at -inf"),
-    ("gelu",     1, "f",    "same", 3, 64, "a * (1 + erf(a / sqrt(2))) / 2; -0 at -inf"),
+    ("gelu",     1, "f",    "same", 2, 64, "a * (1 + erf(a / sqrt(2))) / 2; -0 at -inf"),
     ("gelu_tanh", 1, "f",   "same", 2, 16, "a * (1 + tanh(u)) / 2, u = sqrt(2/pi) * (a + 0.044715 a^3); -0 at -inf"),
     ("rand",     2, "i",    "f32",  0, 0, "uniform in [0, 1) from (seed, offset), two i64: Philox4x32-10"),
 ]  # fmt: skip
