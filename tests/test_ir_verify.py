@@ -178,7 +178,6 @@ def kernel(*insts, params=PARAMS, **fields) -> Kernel:
 
 @pytest.mark.parametrize("plan, message", [
     (plan_of(kernel(stage="block")), "E0523 `block` is no stage, which are tile, team, thread"),
-    (plan_of(kernel(done=("a", "a"))), "E0523 a pass occurs twice in `done`"),
     (plan_of(kernel(attrs=(("b", 1), ("a", 1)))), "E0523 the attributes of the kernel are not in name order, each once"),
     (plan_of(kernel(attrs=(("a b", 1),))), "E0523 `a b` cannot be read back"),
     (plan_of(kernel(Inst("nop"))), "E0502 there is no opcode `nop`"),

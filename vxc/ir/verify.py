@@ -148,8 +148,6 @@ def _kernel_header(kernel: Kernel) -> Iterator[str]:
     yield from _signature(kernel.name, kernel.params)
     if kernel.stage not in STAGES:
         yield f"`{kernel.stage}` is no stage, which are {', '.join(STAGES)}"
-    if len(set(kernel.done)) != len(kernel.done):
-        yield "a pass occurs twice in `done`"
     given = [name for name, _ in kernel.attrs]
     if given != sorted(set(given)):
         yield "the attributes of the kernel are not in name order, each once"
