@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import NoReturn
 
 import numpy as np
 
@@ -16,12 +17,12 @@ from vxc.dtypes import I64
 from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var
 from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
-from vxc.interp.ast_scope import Axis, Scope, pad
+from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
 from vxc.interp.ast_watch import Collision, Watch
 from vxc.semantics import Order, evaluate
 from vxc.source import Span
 
-BUDGET = 1 << 22  # points that may be open at once: the outermost parallel axis is cut so that they are not exceeded
+BUDGET = 1 << 20  # points that may be open at once: parallel axes are cut to that; more makes NumPy slower, not faster
 
 
 @dataclass(eq=False)
@@ -47,16 +48,17 @@ class Machine:
 
     def enter(self, scope: Scope, symbol: Symbol, start, step, trips, part: range, order: Order | None = None) -> Scope | None:
         """Open an axis over the iterations `part` of a binder that has `trips` at each point; None if no point is active."""
-        total, depth = scope.range(trips)[1], scope.depth + 1
+        depth = scope.depth + 1
+        total = int(trips) if trips.ndim == 0 else RAGGED
         t = np.arange(part.start, part.stop).reshape((1,) * scope.depth + (-1,))
         self.values[symbol] = pad(start, depth) + t * pad(step, depth)
         mask = None if scope.mask is None else pad(scope.mask, depth)
-        axes = (*scope.axes, Axis(symbol, part.start, len(part), total, order))
+        axes = (*scope.axes, Axis(symbol, part.start, len(part), total, start, step, order))
         inner = Scope(axes, mask, (*scope.indices, symbol))
-        return inner if trips.size == 1 else inner.narrow(t < pad(trips, depth))
+        return inner if trips.ndim == 0 else inner.narrow(t < pad(trips, depth))
 
     def width(self, loop: Loop, binder: int) -> int:
-        """About how many points one iteration of a binder of the loop opens, at most; extents that vary count as the largest of any array."""
+        """About how many points one iteration of a binder of the loop opens; an extent that varies counts as the largest of any array."""
         key = (loop, binder)
         if key not in self.widths:
             widest = prod(self.extent(inner) for inner in loop.binders[binder + 1 :])
@@ -115,7 +117,7 @@ class Machine:
             text = f"index {index} is out of range for dimension {fault.axis} of `{node.array.name}`, which has {extent}"
             raise self.error("E0720", text, node.span, scope, fault.where, help="guard it with an `if`, or correct the index") from None
 
-    def _unwritten(self, node, indices, scope: Scope, fault: Unwritten):
+    def _unwritten(self, node, indices: list[np.ndarray], scope: Scope, fault: Unwritten) -> NoReturn:
         element = ", ".join(str(self._at(index, fault.where, scope)) for index in indices)
         text = f"`{node.array.name}[{element}]` is read, but nothing has written it"
         hint = "write it first" if node.array.space != "param" else "write it first, or declare the parameter `inout`"
@@ -146,16 +148,10 @@ class Machine:
         return np.broadcast_to(value, scope.sizes)[first].item()
 
     def _iteration(self, watch: Watch, scope: Scope, number: int) -> str:
-        """The names and counts of an iteration given by its ordinal: `i=3, j=0` where the loops start at 0 by steps of 1."""
+        """An iteration of the watched loop, given by its ordinal, as `i=3, j=0`."""
         axes = scope.axes[: watch.depth]
-        counts = np.unravel_index(number, tuple(axis.total for axis in axes))
-        shown = list(zip(axes, counts))[-len(watch.loop.binders) :]
-        named = []
-        for axis, count in shown:
-            values = self.values[axis.symbol]
-            step = int(values.reshape(-1)[1] - values.reshape(-1)[0]) if axis.size > 1 else 1
-            named.append(f"{axis.symbol.name}={int(values.reshape(-1)[0]) + (int(count) - axis.first) * step}")
-        return ", ".join(named)
+        named = [axis.show(count) for axis, count in zip(axes, iterations(axes, number))]
+        return ", ".join(named[-len(watch.loop.binders) :])
 
 
 def trip_count(start, stop, step) -> np.ndarray:

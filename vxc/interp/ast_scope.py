@@ -15,6 +15,9 @@ from vxc.frontend.typed import Symbol
 from vxc.semantics import Order
 
 
+RAGGED = 1 << 32  # stands for the iterations of a loop whose number of them varies
+
+
 class Axis(NamedTuple):
     """Iterations [first, first + size) of the `total` of a loop or comprehension binder; `order` is that of its scans."""
 
@@ -22,7 +25,15 @@ class Axis(NamedTuple):
     first: int
     size: int
     total: int
+    start: np.ndarray
+    step: np.ndarray
     order: Order | None = None
+
+    def show(self, iteration: int) -> str:
+        """An iteration by its index, `i=3`; by its number where the start or step of the loop varies."""
+        if self.start.ndim or self.step.ndim:
+            return f"iteration {iteration} of `{self.symbol.name}`"
+        return f"{self.symbol.name}={int(self.start) + iteration * int(self.step)}"
 
 
 @dataclass(slots=True)
@@ -77,6 +88,15 @@ def pad(value: np.ndarray, depth: int) -> np.ndarray:
     """A value of an outer scope as one of a scope of this depth: length 1 along every axis opened since."""
     missing = depth - value.ndim
     return value.reshape(value.shape + (1,) * missing) if value.ndim and missing else value
+
+
+def iterations(axes: tuple[Axis, ...], ordinal: int) -> list[int]:
+    """The iteration along each axis that `ordinals` numbers so."""
+    found = []
+    for axis in reversed(axes):
+        ordinal, iteration = divmod(ordinal, axis.total)
+        found.append(iteration)
+    return found[::-1]
 
 
 def ordinals(scope: Scope, depth: int) -> np.ndarray:
