@@ -6,12 +6,13 @@ straight-line kernel has as many accesses as it has different ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vxc.analysis.forms import Atom, Form, call, form, manageable
 from vxc.analysis.ranges import Ranges
-from vxc.dtypes import BOOL, I64
+from vxc.dtypes import BOOL, I64, DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
@@ -112,6 +113,8 @@ class _Walk:
         self.guards: tuple[tuple[Form, bool], ...] = ()
         self.regular = True
         self.homes: dict[str, tuple[LoopFact, ...]] = {}
+        self.levels: dict[str, int] = {}  # of a declared buffer: the region that it stands in
+        self.cells: dict[str, Form] = {}  # what a cell holds, where that is a form
         self.extents: dict[str, tuple[Form, ...]] = {}
         least = {}
         for buffer in (p for p in kernel.params if isinstance(p, Buffer)):
@@ -123,6 +126,8 @@ class _Walk:
         insts = self.kernel.insts
         regions = Regions.of(insts)
         leaky = {regions.innermost(i, LOOPS) for i, inst in enumerate(insts) if inst.op in ("break", "continue")}
+        writes = Counter(inst.operands[0].name for inst in insts if _writes_cell(inst))
+        arms: dict[int, dict[str, list[tuple[int, Form]]]] = {}  # by `if`: cells, and what its arms store to them
         found: dict[Access, None] = {}
         loops: list[LoopFact] = []
         outside: list[tuple] = []  # what held before each open region
@@ -131,9 +136,11 @@ class _Walk:
                 condition, holds = self.guards[-1]
                 self.guards = (*self.guards[:-1], (condition, not holds))
             elif inst.op == "end":
-                self.loops, self.guards, self.regular, self.ranges = outside.pop()
+                opener, self.loops, self.guards, self.regular, self.ranges = outside.pop()
+                for name, stores in arms.pop(opener, {}).items():
+                    self._chosen(name, stores, regions, opener)
             elif OPS[inst.op].opens:
-                outside.append((self.loops, self.guards, self.regular, self.ranges))
+                outside.append((i, self.loops, self.guards, self.regular, self.ranges))
                 self.regular = self.regular and i not in leaky and inst.op != "while"
                 if inst.op == "if":
                     self.guards = (*self.guards, (self.form(inst.operands[0]), True))
@@ -143,8 +150,24 @@ class _Walk:
                 for a in accesses(inst):
                     indices = tuple(self.form(x) for x in a.box)
                     found.setdefault(Access(a.buffer, indices, MODES[a.mode], self.loops, self.guards, self.regular, i))
+                if _writes_cell(inst) and writes[inst.operands[0].name] == 2:
+                    arm = arms.setdefault(regions.parent[i], {}).setdefault(inst.operands[0].name, [])
+                    arm.append((i, self.form(inst.operands[1])))
                 self.define(inst)
+                if isinstance(inst.result, Buffer):
+                    self.levels[inst.result.name] = regions.parent[i]
         return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents)
+
+    def _chosen(self, cell: str, stores: list[tuple[int, Form]], regions: Regions, opener: int) -> None:
+        """A cell that nothing but the two arms of one `if` beside its declaration store to is a `select` from there on."""
+        if len(stores) != 2 or self.levels.get(cell) != regions.parent[opener]:
+            return
+        (first, a), (second, b) = stores
+        if first < regions.other[opener] < second:
+            stored = self.kernel.insts[first]
+            f = _select(self.form(self.kernel.insts[opener].operands[0]), a, b, stored.operands[0].dtype)
+            if manageable(f) and not stored.operands[0].dtype.is_float:
+                self.cells[cell] = f
 
     def _extent(self, buffer: Buffer) -> None:
         self.extents[buffer.name] = tuple(self.form(n) for n in buffer.shape)
@@ -184,6 +207,8 @@ class _Walk:
         self.homes[result.name] = self.loops
         if isinstance(result, Buffer):
             self._extent(result)
+        elif inst.op == "load" and inst.operands[0].name in self.cells:
+            self.forms[result.name] = self.cells[inst.operands[0].name]
         elif inst.op in _RULES or inst.op in SCALAR_OPS:
             operands = [x.dtype for x in inst.operands]
             if all(d.is_int or d is BOOL for d in (*operands, result.dtype)):
@@ -199,13 +224,26 @@ class _Walk:
             return f
         return call(inst.op, args, dtype if inst.op == "cast" else inst.operands[-1].dtype)
 
-    def _fits(self, f: Form, dtype, inst: Inst) -> bool:
+    def _fits(self, f: Form, dtype: DType, inst: Inst) -> bool:
         """Whether the exact result is certainly a value of the dtype, so that nothing wraps."""
         source = inst.operands[0].dtype
         if inst.op == "cast" and dtype.min <= source.min and source.max <= dtype.max:
             return True
         low, high = self.ranges.constants(f)
         return low is not None and high is not None and dtype.min <= low and high <= dtype.max
+
+
+def _writes_cell(inst: Inst) -> bool:
+    return inst.op in ("store", "reduce", "extern") and inst.operands[0].space == "cell"
+
+
+def _select(condition: Form, a: Form, b: Form, dtype: DType) -> Form:
+    """What a value-`if` gives; `&&` and `||` are those with a constant arm."""
+    if dtype is BOOL and b == form(0):
+        return call("and", (condition, a), BOOL)
+    if dtype is BOOL and a == form(1):
+        return call("or", (condition, b), BOOL)
+    return call("select", (condition, a, b), dtype)
 
 
 def _power(c: Form) -> Form | None:

@@ -1,8 +1,7 @@
 """Indices that certainly leave their array: constants past a constant extent, and loops that run past the end.
 
-Nothing is reported that some input could make right: a constant index counts unless it stands under a constant false
-condition; a varying one counts if every execution with at least one iteration goes out of range, which is so where the
-access is unconditional, its loops are rectangular, and the end of its range is past the extent whatever the sizes.
+Nothing is reported that some input could make right: the access is unconditional, and the index a constant, or one whose
+loops are rectangular and whose greatest or least value is outside whatever the sizes, as long as the loops run at all.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ class OutOfRange:
 
 def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
     for access in facts.accesses:
-        if any(condition.value is not None and bool(condition.value) != holds for condition, holds in access.guards):
+        if access.guards or not access.regular:
             continue
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             if index.value is not None:
                 past = extent.value is not None and index.value >= extent.value
                 if past or index.value < 0:
                     yield OutOfRange(access, d, index, extent, index.value < 0)
-            elif _always_runs(access) and _attains_its_range(index, access):
+            elif access.loops and _attains_its_range(index, access):
                 yield from _varying(access, d, index, extent)
 
 
@@ -58,15 +57,10 @@ def _end(index: Form, access: Access, sign: int) -> Form | None:
     return index
 
 
-def _always_runs(access: Access) -> bool:
-    return access.regular and not access.guards and bool(access.loops)
-
-
 def _attains_its_range(index: Form, access: Access) -> bool:
     """True where the index takes both ends of its range: linear, over loops of step 1 whose bounds are common to all iterations."""
     indices = {loop.index for loop in access.loops}
+    common = access.loops[-1].ranges.least.keys() | indices
     rectangular = all(not indices & set(f.atoms()) for loop in access.loops for f in (loop.start, loop.stop))
-    steps = all(loop.step.value == 1 for loop in access.loops)
-    varying = [m for m, _ in index.terms if any(u in indices or u not in access.loops[-1].ranges.least for u in m)]
-    linear = all(sum(u in indices for u in m) == 1 and all(u in indices or u in access.loops[-1].ranges.least for u in m) for m in varying)
-    return rectangular and steps and linear
+    linear = all(set(m) <= common and sum(u in indices for u in m) <= 1 for m, _ in index.terms)
+    return rectangular and linear and all(loop.step.value == 1 for loop in access.loops)

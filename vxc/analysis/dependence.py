@@ -147,7 +147,8 @@ def _limits(side: _Side) -> list[Form]:
     found = [_AT_LEAST_0[op](a, b) for op, a, b in _comparisons(side.touch.access) if op in _AT_LEAST_0]
     for loop in side.touch.access.loops:
         low, high = loop.ranges.bounds[loop.index]
-        found += [form(loop.index) - end if end is low else end - form(loop.index) for end in (low, high) if end is not None]
+        found += [form(loop.index) - low] if low is not None else []
+        found += [high - form(loop.index)] if high is not None else []
     return [side(f) for f in found]
 
 

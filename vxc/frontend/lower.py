@@ -16,7 +16,7 @@ from vxc.frontend.lower_expr import EXPRESSIONS
 from vxc.frontend.lower_state import Lowering
 from vxc.frontend.lower_stmt import STATEMENTS
 from vxc.frontend.typed import Array, Const, Expr, Symbol, TypedKernel, Var
-from vxc.ir.kernel import Buffer, Inst, Scalar, Value
+from vxc.ir.kernel import Buffer, Inst, Operand, Scalar, Value
 from vxc.ir.kernel import Const as IrConst
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
@@ -27,40 +27,52 @@ HANDLERS = EXPRESSIONS | STATEMENTS
 def lower(kernel: TypedKernel) -> Plan:
     """The plan of a kernel. Raises VxcError (E0401) at a tile construct."""
     signature = _Signature(kernel)
-    body = Lowering(kernel.source, HANDLERS, names(signature.params))
-    body.values.update(signature.host.values)
+    body = Lowering(kernel.source, HANDLERS, names(signature.kernel_params))
+    body.values.update(signature.values)
     body.buffers.update(signature.buffers)
     for statement in kernel.body:
         body.run(statement)
-    flat = body.out.build(kernel.name, signature.params, attrs=kernel.attrs)
-    launch = Inst("launch", (IrConst(1), *signature.params), None, (("kernel", kernel.name),), kernel.source.position(kernel.span.start))
+    flat = body.out.build(kernel.name, signature.kernel_params, attrs=kernel.attrs)
+    launch = Inst("launch", (IrConst(1), *signature.arguments), None, (("kernel", kernel.name),), kernel.source.position(kernel.span.start))
     return Plan(kernel.name, signature.params, (*signature.host.out.insts, launch), (flat,))
 
 
 class _Signature:
-    """The plan's parameters, and in `host` the entries that derive and check dimensions.
+    """The plan's parameters and the kernel's, and in `host` the entries that derive and check dimensions.
 
-    `params` are dimensions, then fresh dimensions, then the written parameters.
+    `params` are dimensions, then fresh dimensions, then the written parameters. The kernel has the same ones, and in the
+    first place those pitches that no stride shows alone (`f32[B, M : lm, N]` has the stride lm * N), which `host` derives.
     """
 
     def __init__(self, kernel: TypedKernel) -> None:
         self.host = Lowering(kernel.source, EXPRESSIONS, [p.name for p in (*kernel.dims, *kernel.params)])
         self.buffers: dict[Array, Buffer] = {}
+        self.values: dict[Symbol, Operand] = {s: Value(s.name, s.dtype) for s in (*kernel.dims, *kernel.params) if isinstance(s, Symbol)}
+        self.host.values.update(self.values)
         self._fresh: list[Value] = []
         self._checks: list[tuple[Scalar, str, Sequence[Expr], str]] = []  # dimension, comparison, factors, message
-        dims = [self._symbol(dim) for dim in kernel.dims]
-        written = [self._symbol(p) if isinstance(p, Symbol) else p for p in kernel.params]
         for array in kernel.arrays:
             self.buffers[array] = self._buffer(array)
-        self.params = (*dims, *self._fresh, *(p if isinstance(p, Value) else self.buffers[p] for p in written))
-        for bound, comparison, factors, what in self._checks:
-            holds = self.host.out.emit(comparison, bound, self._product(factors))
+        bound = {v for b in self.buffers.values() for v in (*b.shape, *(b.strides or ()))}
+        hidden = [dim for dim in kernel.dims if self.values[dim] not in bound]
+        dims = [self.values[dim] for dim in kernel.dims if dim not in hidden]
+        written = [self.values[p] if isinstance(p, Symbol) else self.buffers[p] for p in kernel.params]
+        self.params = (*dims, *self._fresh, *written)
+        self.kernel_params = (*(self.values[dim] for dim in hidden), *self.params)
+        for dim in hidden:
+            self.host.values[dim] = self._derive(dim)
+        self.arguments = (*(self.host.values[dim] for dim in hidden), *self.params)
+        for dimension, comparison, factors, what in self._checks:
+            holds = self.host.out.emit(comparison, dimension, self._product(factors))
             self.host.out.emit("require", holds, what=what)
 
-    def _symbol(self, symbol: Symbol) -> Value:
-        value = Value(symbol.name, symbol.dtype)
-        self.host.values[symbol] = value
-        return value
+    def _derive(self, dim: Symbol) -> Scalar:
+        """A dimension from the first stride that is a multiple of it."""
+        for stride, comparison, factors, _ in self._checks:
+            others = [f for f in factors if not (isinstance(f, Var) and f.symbol is dim)]
+            if comparison == "eq" and len(others) == len(factors) - 1:
+                return self.host.out.emit("floordiv", stride, self._product(others), name=dim.name)
+        raise AssertionError(f"check let the unbound dimension {dim.name} pass")
 
     def _buffer(self, array: Array) -> Buffer:
         shape = tuple(self._bound([e], f"{array.name}_dim{d}", f"dimension {d} of `{array.name}`") for d, e in enumerate(array.shape))

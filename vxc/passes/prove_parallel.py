@@ -24,7 +24,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Inst, Kernel
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
-from vxc.passes.prove_parallel_text import Wording
+from vxc.passes.prove_parallel_text import Wording, source_name
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -42,6 +42,8 @@ def run(plan: Plan, context: Context) -> Plan:
         _remark(kernel, context)
     return plan.with_kernels(kernels)
 
+
+ENUMERATED = 64  # accesses of one buffer that are worth enumerating
 
 PROVE_PARALLEL = Pass("prove-parallel", run, "show that parallel iterations are independent", needs=("tile",), gives=("independent",))
 
@@ -65,7 +67,7 @@ def _conflicts(facts: KernelFacts, wording: Wording) -> Iterator[Diagnostic]:
 
 def _search(facts: KernelFacts, loop: LoopFact, accesses: list[Access]) -> tuple[Collision | None, bool]:
     """A collision, or whether enumeration showed that there is none."""
-    known = [a for a in accesses if enumerable(facts, a)]
+    known = [a for a in accesses if enumerable(facts, a)][:ENUMERATED]
     if not known:
         return None, False
     collision, complete = find_collision(facts, loop, known)
@@ -99,7 +101,7 @@ def _remark(kernel: Kernel, context: Context) -> None:
     for inst in _parallel_loops(kernel.insts):
         reason = inst.attr("independent")
         why = "proved" if reason == "proved" else f'on the author\'s word: "{reason}"'
-        context.applied(f"iterations over `{inst.result.name}` are independent, {why}", kernel.name, inst.loc)
+        context.applied(f"iterations over `{source_name(inst.result.name)}` are independent, {why}", kernel.name, inst.loc)
 
 
 def _parallel_loops(insts: Iterable[Inst]) -> Iterator[Inst]:

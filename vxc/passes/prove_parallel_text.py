@@ -24,9 +24,10 @@ class Wording:
 
     def __init__(self, kernel: Kernel, source: Source | None) -> None:
         self.kernel, self.source = kernel, source
+        self._defined = definitions(kernel.insts)
 
     def out_of_range(self, found: OutOfRange) -> Diagnostic:
-        name = _plain(found.access.buffer.name)
+        name = source_name(found.access.buffer.name)
         index, constant = found.access.indices[found.dimension], found.access.indices[found.dimension].value is not None
         place = "before its start" if found.below else f"past its extent {found.extent}"
         says = f"index {index} of `{name}` is {place}" if constant else f"index {index} of `{name}` reaches {found.reached}, {place}"
@@ -55,8 +56,8 @@ class Wording:
     def unproven(self, facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> Diagnostic:
         writes = [a for a in accesses if a.mode != "read"]
         shown = next((a for a in writes if not enumerable(facts, a)), writes[0])
-        name = _plain(shown.buffer.name)
-        data = any(_from_memory(facts, u) for f in shown.indices for u in f.atoms())
+        name = source_name(shown.buffer.name)
+        data = any(self._from_memory(u) for f in shown.indices for u in f.atoms())
         label = "which element this is depends on data" if data else "no rule separates the iterations here"
         says = f"cannot prove that `parallel` iterations over `{loop.index}` touch different elements of `{name}`"
         help_ = 'if they do, say why with `@independent("reason")` on the loop; else use `atomic_add` or a `serial` loop'
@@ -73,7 +74,7 @@ class Wording:
 
     def _added(self, access: Access) -> tuple[str, str] | None:
         """(x, x[i]) where the store puts s + x[i] back into s."""
-        at, insts = definitions(self.kernel.insts), self.kernel.insts
+        at, insts = self._defined, self.kernel.insts
         stored = insts[access.at].operands[-1]
         total = insts[at[stored.name]] if isinstance(stored, Value) and stored.name in at else None
         if total is None or total.op != "add" or self.source is None:
@@ -82,7 +83,11 @@ class Wording:
         others = [t for t in terms if t.operands[0] != access.buffer]
         if len(terms) != 2 or len(others) != 1 or others[0].operands[0].space == "cell":
             return None
-        return _plain(others[0].operands[0].name), self._text(others[0])
+        return source_name(others[0].operands[0].name), self._text(others[0])
+
+    def _from_memory(self, u: Atom) -> bool:
+        at = self._defined.get(u.name)
+        return at is not None and self.kernel.insts[at].op in ("load", "atomic")
 
     def _text(self, inst: Inst) -> str:
         return self.source.slice(self._span(inst))
@@ -113,12 +118,13 @@ class Wording:
 _OUT_OF_PLACE = "write to another array, or use a `serial` loop"
 
 
-def _plain(name: str) -> str:
+def source_name(name: str) -> str:
+    """The name as written, without the suffix that makes it unique."""
     return _SUFFIX.sub("", name)
 
 
 def _element(access: Access, element: tuple[int, ...]) -> str:
-    name = _plain(access.buffer.name)
+    name = source_name(access.buffer.name)
     return f"{name}[{', '.join(map(str, element))}]" if element else name
 
 
@@ -127,7 +133,7 @@ def _iteration(facts: KernelFacts, loop: LoopFact, found: Collision, n: int) -> 
     used = {a.name for access in (found.first, found.second) for f in access.indices for a in f.atoms()}
     values = found.indices[n]
     shown = [name for name in values if name == loop.index.name or (name in used and facts.varies(name, loop))]
-    return ", ".join(f"{_plain(name)}={values[name]}" for name in shown)
+    return ", ".join(f"{source_name(name)}={values[name]}" for name in shown)
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:
@@ -140,8 +146,3 @@ def _scalars(facts: KernelFacts, sizes: Mapping[str, int]) -> bool:
 
 def _same_everywhere(facts: KernelFacts, loop: LoopFact, access: Access) -> bool:
     return not any(facts.varies(a.name, loop) for f in access.indices for a in f.atoms())
-
-
-def _from_memory(facts: KernelFacts, u: Atom) -> bool:
-    at = definitions(facts.kernel.insts).get(u.name)
-    return at is not None and facts.kernel.insts[at].op in ("load", "atomic")
