@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vxc.cuda.prelude import identifiers, prelude_text
-from vxc.dtypes import BOOL, DTYPES, F16, BF16, F32, F64, I32, I64, U32, U64, DType
+from vxc.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I32, I64, U32, U64, DType
 from vxc.semantics import SCALAR_OPS, accepts, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, result_dtype
 
 CONVERSIONS = {"cast": c_cast, "sat": c_sat, "reinterpret": c_reinterpret}
@@ -48,6 +48,11 @@ def conversion_kernel(how: str, src: DType, dst: DType) -> str:
 def atomic_kernel(op: str, dtype: DType) -> str:
     c = dtype.c
     return f'extern "C" __global__ void atomic_{op}_{dtype}({c}* p, {c} x, {c}* old) {{\n  *old = {c_atomic(op, dtype, "p", "x")};\n}}\n'
+
+
+def every_kernel() -> list[str]:
+    kernels = [operation_kernel(*op) for op in operations()] + [conversion_kernel(*c) for c in conversions()]
+    return kernels + [atomic_kernel(*a) for a in ATOMICS]
 
 
 def with_prelude(kernels: list[str]) -> str:

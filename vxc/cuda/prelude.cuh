@@ -446,3 +446,24 @@ __device__ __forceinline__ double vx_atomic_min_f64(double* p, double x) {
   } while (old != seen);
   return __longlong_as_double(old);
 }
+
+// element i of packed signed 4-bit values, two a byte, the low half first
+__device__ __forceinline__ signed char vx_load_i4(const signed char* p, long long i) {
+  return vx_wrap_i4(p[i >> 1] >> (4 * (i & 1)));
+}
+
+// element i of packed unsigned 4-bit values, two a byte, the low half first
+__device__ __forceinline__ unsigned char vx_load_u4(const unsigned char* p, long long i) {
+  return vx_wrap_u4(p[i >> 1] >> (4 * (i & 1)));
+}
+
+// the lanes of this thread's group of `width` (1 to 32) in its warp
+__device__ __forceinline__ unsigned int vx_group_mask(int width) {
+  return (0xffffffffu >> (32 - width)) << (threadIdx.x & 31u & ~(width - 1u));
+}
+
+// --debug builds: say what is wrong, and stop the kernel
+__device__ __noinline__ void vx_fail(const char* message) {
+  printf("%s\n", message);
+  __trap();
+}

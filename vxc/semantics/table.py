@@ -33,12 +33,6 @@ class ScalarOp:
         """True where interpreters and device must agree to the bit."""
         return self.ulp == 0
 
-    @property
-    def commutative(self) -> bool:
-        return self.name in _COMMUTATIVE
-
-
-_COMMUTATIVE = frozenset("add mul min max minnum maxnum and or xor eq ne".split())
 
 _ROWS = [
     # name       n  kinds   result  ulp ulp64  meaning
