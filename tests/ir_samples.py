@@ -132,7 +132,8 @@ _KERNEL = {
     "store": _store, "atomic": _atomic, "cast": _convert("cast", *DTYPES.values()), "sat": _convert("sat", F16, I32),
     "reinterpret": _convert("reinterpret", I32, F32), "block_index": _index("block_index"), "thread_index": _index("thread_index"),
     "shfl_xor": _shuffle("shfl_xor"), "shfl_up": _shuffle("shfl_up"), "shfl_idx": _shuffle("shfl_idx"),
-    "assert": lambda b: b.emit("assert", Const(False, BOOL), message="no\tway"), "print": lambda b: b.emit("print", N, Const(2, U8), label=""),
+    "assert": lambda b: b.emit("assert", Const(False, BOOL), message="no\tway"),
+    "print": lambda b: b.emit("print", N, Const(2, U8), label=""),
 }  # fmt: skip
 
 _PLAN = {

@@ -21,7 +21,8 @@ def lines(b: Builder) -> list[str]:
 
 def test_fresh_names():
     b = Builder(["x", "0", "i.1"])
-    assert [b.fresh(hint) for hint in ("", "", "x", "x", "i", "i", "i.1", "7", "x.1")] == ["1", "2", "x.1", "x.2", "i", "i.2", "i.3", "3", "x.3"]
+    hints = ("", "", "x", "x", "i", "i", "i.1", "7", "x.1")
+    assert [b.fresh(hint) for hint in hints] == ["1", "2", "x.1", "x.2", "i", "i.2", "i.3", "3", "x.3"]
 
 
 def test_numbers_take_the_dtype_of_their_place():

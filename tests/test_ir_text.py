@@ -142,7 +142,8 @@ def random_kernel(rng: random.Random) -> Kernel:
     def number():
         dtype = array.dtype
         if dtype.is_float:
-            return constant(rng.choice([0.0, -0.0, math.inf, -math.inf, math.nan, rng.uniform(-1e3, 1e3), rng.uniform(-1, 1) * 2.0**-140]), dtype)
+            special = [0.0, -0.0, math.inf, -math.inf, math.nan]
+            return constant(rng.choice([*special, rng.uniform(-1e3, 1e3), rng.uniform(-1, 1) * 2.0**-140]), dtype)
         return constant(rng.randint(dtype.min, dtype.max), dtype)
 
     def body(depth: int, index) -> None:

@@ -19,6 +19,8 @@ _TYPES: dict[str, Callable[[object], bool]] = {
 
 def attributes_problem(inst: Inst) -> str | None:
     """What is wrong with an instruction's attributes, or None."""
+    if not inst.attrs and not OPS[inst.op].attrs:
+        return None
     known = dict(OPS[inst.op].attrs)
     given = [name for name, _ in inst.attrs]
     if given != sorted(set(given)):

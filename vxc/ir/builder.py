@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, replace
+from typing import Union
 
 from vxc.dtypes import BOOL, I64, DType
 from vxc.ir.kernel import Attr, Buffer, Const, Inst, Kernel, Operand, Scalar, Value, constant
@@ -18,6 +19,9 @@ from vxc.ir.walk import operand_kinds
 from vxc.semantics import SCALAR_OPS, Order, result_dtype
 
 _SUFFIX = re.compile(r"\.\d+$")
+
+
+Literal = Union[Operand, int, float, bool]  # an operand, or a Python number that becomes a constant
 
 
 class Builder:
@@ -54,7 +58,7 @@ class Builder:
         self.insts.append(inst)
         return inst.result
 
-    def emit(self, op: str, /, *operands: Operand | int | float | bool, dtype: DType | None = None, name: str = "", **attrs) -> Value | None:
+    def emit(self, op: str, /, *operands: Literal, dtype: DType | None = None, name: str = "", **attrs) -> Value | None:
         """Append `op` and give its result, if it has one.
 
         Python numbers become constants of the dtype that the table expects at their place. `dtype` is needed where the
@@ -79,7 +83,7 @@ class Builder:
         return buffer
 
     @contextmanager
-    def region(self, op: str, /, *operands, name: str = "", **attrs) -> Iterator[Value | None]:
+    def region(self, op: str, /, *operands: Literal, name: str = "", **attrs) -> Iterator[Value | None]:
         """Open a region with `op`, and close it with `end` when the block is left; gives the index, if there is one."""
         index = self.emit(op, *operands, name=name, **attrs)
         yield index

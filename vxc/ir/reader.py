@@ -72,7 +72,8 @@ def plan_of(kernel: Kernel) -> Plan:
 
 _TERMINALS = {
     "VALUE": "a value `%name`", "BUFFER": "a buffer `@name`", "WORD": "a word", "BOOL": "`true` or `false`", "INT": "an integer",
-    "FLOAT": "a number", "STRING": "a string", "PLACE": "a place `!line:column`", "_NL": "the end of the line", "$END": "the end of the text",
+    "FLOAT": "a number", "STRING": "a string", "PLACE": "a place `!line:column`",
+    "_NL": "the end of the line", "$END": "the end of the text",
 }  # fmt: skip
 
 

@@ -58,7 +58,8 @@ Rule = Callable[[Body, int, Inst], "str | None"]
 def _stage(body: Body, i: int, inst: Inst) -> str | None:
     stages = OPS[inst.op].stages
     if body.stage not in stages:
-        return f"`{inst.op}` is not legal in a {'plan' if body.stage == PLAN else f'kernel at stage {body.stage}'}, only at {' or '.join(stages)}"
+        here = "plan" if body.stage == PLAN else f"kernel at stage {body.stage}"
+        return f"`{inst.op}` is not legal in a {here}, only at {' or '.join(stages)}"
     return None
 
 
@@ -174,7 +175,7 @@ def _contribution(reduce: Inst, inst: Inst) -> str | None:
 
 
 def _bounds(body: Body, i: int, inst: Inst) -> str | None:
-    if body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
+    if not OPS[inst.op].access or body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
         return None
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):

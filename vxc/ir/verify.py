@@ -87,14 +87,14 @@ def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], k
         yield Problem(name, error.index, "E0510", str(error))
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
-    broken = dict(_names(params, insts, regions))
+    broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
         found = broken.get(i) or next(((code, wrong) for code, rule in RULES if (wrong := rule(body, i, inst))), None)
         if found:
             yield Problem(name, i, *found)
 
 
-def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], regions: Regions) -> Iterator[tuple[int, tuple[str, str]]]:
+def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[tuple[int, tuple[str, str]]]:
     """(position, (code, message)) where names are wrong: walks the instructions with the names now visible."""
     visible = {p.name: p for p in params}
     taken = set(visible)

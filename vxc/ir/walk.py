@@ -12,6 +12,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS
 
 LOOPS = ("loop", "while")  # what break and continue leave
+_PLAIN = frozenset(op for op, row in OPS.items() if not any(kind[-1] in "?*" for kind in row.operands))
 
 
 class RegionError(ValueError):
@@ -141,8 +142,10 @@ def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
 
     An index of a buffer has kind 'index'. The operands are looked at only for the rank of a buffer.
     """
-    kinds: list[str] = []
     row = OPS[op].operands
+    if op in _PLAIN:
+        return row if len(row) == len(operands) else None
+    kinds: list[str] = []
     for at, kind in enumerate(row):
         fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
         if kind == "idx*":
