@@ -1,0 +1,56 @@
+"""`vxc check`: parse, type-check, lower, verify, and prove parallel iterations independent. Nothing is compiled."""
+
+from __future__ import annotations
+
+import click
+
+from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, typed_kernels
+from vxc.diag import Diagnostic, VxcError
+from vxc.frontend.lower import lower
+from vxc.frontend.typed import TypedKernel
+from vxc.ir.verify import verify
+from vxc.pass_manager import Context, run_pass
+from vxc.passes.prove_parallel import PROVE_PARALLEL
+from vxc.target import DEFAULT_ARCH, target
+
+
+@click.command()
+@click.argument("files", metavar="FILE.vx...", nargs=-1, required=True)
+@kernel_options
+def command(settings: Settings, files: tuple[str, ...]) -> Status:
+    """Find everything wrong with kernels, without compiling them.
+
+    Prints a line for each kernel that is sound; all findings, in source order, go to standard error.
+    """
+    reports = [_file(path, settings) for path in files]
+    if settings.json:
+        print_json([{"file": path, "kernels": names, "diagnostics": [d.as_dict() for d in found]} for path, names, found in reports])
+    statuses = [show(VxcError(found)) for _, _, found in reports if found]
+    return max(statuses, default=Status.OK)
+
+
+def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnostic]]:
+    """The file, its sound kernels, and the findings."""
+    try:
+        source, module = read_module(path)
+        kernels = typed_kernels(module, source, settings)
+    except VxcError as error:
+        return path, [], list(error.diagnostics)
+    sound, found = [], []
+    for kernel in kernels:
+        try:
+            prove(kernel, settings)
+        except VxcError as error:
+            found += error.diagnostics
+            continue
+        sound.append(kernel.name)
+        if not settings.json:
+            print(f"{source.name}: {kernel.name}: ok")
+    return path, sound, found
+
+
+def prove(kernel: TypedKernel, settings: Settings) -> None:
+    """Lower, verify and prove. Raises VxcError with what is wrong."""
+    plan = lower(kernel)
+    verify(plan)
+    run_pass(PROVE_PARALLEL, plan, Context(target(settings.arch or DEFAULT_ARCH), kernel.source, settings.debug))

@@ -1,0 +1,187 @@
+"""What commands share: exit statuses, the options that are everywhere, reading sources, showing diagnostics."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+from vxc.diag import Diagnostic, VxcError, read_source, render_all
+from vxc.dtypes import DTYPES, DType
+from vxc.frontend.check import check, check_module, kernel_names, program_names
+from vxc.frontend.parse import parse
+from vxc.frontend.syntax import Module
+from vxc.frontend.typed import TypedKernel
+from vxc.source import Source
+
+
+class Status(IntEnum):
+    """Exit statuses."""
+
+    OK = 0
+    INPUT = 1  # the input is wrong or unreadable
+    USAGE = 2
+    DIFFERENCE = 3  # a difference was found, or a check failed
+    ENVIRONMENT = 4  # no GPU, NVRTC or driver
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options that every command on kernels has."""
+
+    defines: Mapping[str, int | bool | DType]
+    kernel: str | None
+    arch: str | None
+    debug: bool
+    json: bool
+    maxrregcount: int | None
+    reduce_chunk: int | None
+
+
+class Text(click.ParamType):
+    """An argument that is text: UTF-8 whatever the locale."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return os.fsencode(value).decode("utf-8", "replace")
+
+
+TEXT = Text()
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
+
+
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Options `NAME=VALUE`, as a dict."""
+    found: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"`{text}` is not NAME=VALUE", ctx, param)
+        if name in found:
+            raise click.BadParameter(f"`{name}` is given twice", ctx, param)
+        found[name] = value
+    return found
+
+
+def _defines(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int | bool | DType]:
+    return {name: _define(ctx, param, name, text) for name, text in pairs(ctx, param, values).items()}
+
+
+def _define(ctx: click.Context, param: click.Parameter, name: str, text: str) -> int | bool | DType:
+    if text in ("true", "false"):
+        return text == "true"
+    if text in DTYPES:
+        return DTYPES[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, 10 if text.lstrip("+-").isdigit() else 0)
+    raise click.BadParameter(f"the value of `{name}`, `{text}`, is no integer, bool or dtype ({', '.join(DTYPES)})", ctx, param)
+
+
+_OPTIONS = (
+    click.option("-D", "defines", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=_defines, help="Fix a generic or a dimension: an int, a bool or a dtype."),
+    click.option("-k", "kernel", metavar="NAME", type=TEXT, help="Only this kernel."),
+    click.option("--arch", metavar="ARCH", help="The GPU architecture to compile for, such as sm_80; default: the device's, else sm_90a."),
+    click.option("--debug", is_flag=True, help="Check indices, divisors and asserts while kernels run."),
+    click.option("--json", "json", is_flag=True, help="Print one JSON document."),
+    click.option("--maxrregcount", metavar="N", type=click.IntRange(16, 255), help="At most so many registers a thread."),
+    click.option("--reduce-chunk", metavar="N", type=click.IntRange(1), help="The chunk of reductions that do not say theirs."),
+)  # fmt: skip
+
+
+def kernel_options(function: Callable) -> Callable:
+    """Gives a command the options of `Settings`, passed as its first argument; with --json, findings are printed as JSON, too."""
+
+    @functools.wraps(function)
+    def wrapped(**arguments: Any) -> Any:
+        settings = Settings(**{name: arguments.pop(name) for name in Settings.__dataclass_fields__})
+        try:
+            return function(settings, **arguments)
+        except VxcError as error:
+            if settings.json:
+                print_json({"diagnostics": [d.as_dict() for d in error.diagnostics]})
+            raise
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+# ---- sources ---------------------------------------------------------------------------------------------------------
+
+_IR = re.compile(r"(\s|#.*)*(plan|kernel) @")
+
+
+def read(path: str) -> Source:
+    """The source at a path, `-` for standard input; diagnostics call it by its name in UTF-8."""
+    return read_source(path)
+
+
+def is_ir(source: Source, lang: str | None = None) -> bool:
+    """Whether a text is IR: as `lang` says, else by the file's ending or how the text begins."""
+    if lang:
+        return lang == "vxir"
+    return PurePath(source.name).suffix == ".vxir" or bool(_IR.match(source.text))
+
+
+def read_module(path: str) -> tuple[Source, Module]:
+    """A .vx file, parsed. IR is a usage error."""
+    source = read(path)
+    if is_ir(source):
+        raise click.UsageError(f"{source.name} is IR, and this takes a .vx file; IR goes to `vxc compile` and `vxc opt`")
+    return source, parse(source)
+
+
+def typed_kernels(module: Module, source: Source, settings: Settings) -> list[TypedKernel]:
+    """The kernel that -k names, or all. Raises VxcError where there is none."""
+    if settings.kernel:
+        return [check(module, source, settings.kernel, settings.defines, reduce_chunk=settings.reduce_chunk)]
+    require_kernels(module, source)
+    return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk)
+
+
+def require_kernels(module: Module, source: Source) -> list[str]:
+    """The names of a file's kernels; E0234 where there is none."""
+    names = kernel_names(module)
+    if not names:
+        what = "is empty" if not source.text.strip() else "has programs, but no kernel" if program_names(module) else "defines no kernel"
+        hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
+        raise VxcError(Diagnostic("E0234", f"{source.name} {what}", help=hint))
+    return names
+
+
+# ---- output ----------------------------------------------------------------------------------------------------------
+
+
+def show(error: VxcError) -> Status:
+    """Print the findings on standard error; gives the exit status that they mean."""
+    print(render_all(error.diagnostics, colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR")), file=sys.stderr)
+    lacking = all(d.code.startswith("E06") for d in error.diagnostics)
+    return Status.ENVIRONMENT if lacking else Status.INPUT
+
+
+def note(text: str) -> None:
+    """A remark beside the results, on standard error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Rows of cells in aligned columns."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

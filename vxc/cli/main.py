@@ -1,0 +1,92 @@
+"""The `vxc` command: a group whose commands are imported when they are called, and what becomes of every kind of failure.
+
+Commands return nothing or a `Status`. Findings about the input travel as `VxcError`; here they are printed, on standard
+error, and become the exit status.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from vxc.cli.common import Status, show
+from vxc.diag import VxcError
+
+COMMANDS = ("check", "run", "compile", "diff", "opt", "ops", "passes", "doctor")
+"""Each is the click command `command` of `vxc.cli.NAME`."""
+
+EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check, 4 the environment lacks what
+was asked (GPU, NVRTC, driver), 70 internal error, 130 interrupted.
+
+Completion: put `eval "$(_VXC_COMPLETE=bash_source vxc)"` into ~/.bashrc (zsh_source, fish_source for other shells)."""
+
+
+class Commands(click.Group):
+    """A group that imports a command's module on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        return import_module(f"vxc.cli.{name}").command if name in COMMANDS else None
+
+    def invoke(self, ctx: click.Context) -> int:
+        try:
+            return super().invoke(ctx) or Status.OK
+        except BrokenPipeError:  # the reader has seen enough; click would call it a failure
+            return _abandon_stdout()
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="vxc", message="vxc %(version)s")
+def vxc() -> None:
+    """Compile kernels from .vx to CUDA, run them, and see why they are what they are."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # whatever the locale says
+    try:
+        status = vxc.main(arguments, "vxc", standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or Status.OK)
+    except click.Abort:
+        return Status.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return Status.USAGE
+    except BrokenPipeError:
+        return _abandon_stdout()
+    except VxcError as error:
+        return show(error)
+    except MemoryError:
+        print("error: this machine's memory does not suffice\n  = help: use smaller arrays", file=sys.stderr)
+        return Status.ENVIRONMENT
+    except Exception as error:
+        return _internal(error)
+
+
+def _abandon_stdout() -> Status:
+    """Nobody reads any more: later writes, such as the flush at exit, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Status.OK
+
+
+def _internal(error: Exception) -> Status:
+    if os.environ.get("VXC_TRACEBACK") == "1":
+        traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}".partition("\n")[0]
+    print(
+        f"internal error: {text} ({os.path.basename(last.filename)}:{last.lineno})\n"
+        "This is a fault of vxc, not of your input. Please report it with the file, the command line and the output of `vxc doctor`;\n"
+        "VXC_TRACEBACK=1 shows the whole traceback.",
+        file=sys.stderr,
+    )
+    return Status.INTERNAL
