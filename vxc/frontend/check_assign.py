@@ -19,7 +19,6 @@ from vxc.source import Span
 Steps = Generator[tuple[Any, At], Any, Any]
 
 
-
 def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
     yield from no_attributes(st, node, at)
     sign = node.op[:-1]
@@ -81,7 +80,9 @@ def _not_assignable(at: At, node: syntax.Name, found: Any) -> None:
     if isinstance(found, RowLet) or (isinstance(found, Symbol) and found.kind == "let"):
         what, hint = "bound by `let` and never changes", f"declare it with `var {node.name}`, or a row as `local`"
     elif isinstance(found, Symbol):
-        what = {"index": "a loop index", "dim": "a dimension", "scalar": "a parameter passed by value"}[found.kind] + " and cannot be assigned"
+        what = {"index": "a loop index", "dim": "a dimension", "scalar": "a parameter passed by value"}[
+            found.kind
+        ] + " and cannot be assigned"
     where = (label(at, found.span, "defined here"),) if getattr(found, "span", None) else ()
     fail(at, "E0211", f"`{node.name}` is {what}", node, secondary=where, help=hint)
 

@@ -47,9 +47,15 @@ def attributes(st: State, attrs: tuple[syntax.Attr, ...], place: str, at: At) ->
     for attr in attrs:
         rule = ATTRS.get(attr.name)
         if rule is None:
-            fail(at, "E0220", f"there is no attribute `@{attr.name}`", attr, help=suggestion(attr.name, ATTRS, f"there are @{', @'.join(ATTRS)}"))
+            fail(
+                at,
+                "E0220",
+                f"there is no attribute `@{attr.name}`",
+                attr,
+                help=suggestion(attr.name, ATTRS, f"there are @{', @'.join(ATTRS)}"),
+            )
         if place not in rule.places:
-            hint = f"it belongs to {' or '.join(f'`{p}`' if p in LOOPS else f'a {p}' for p in rule.places)}"
+            hint = f"it belongs to {' or '.join(_shown(rule.places))}"
             fail(at, "E0220", f"`@{attr.name}` does not belong to {f'`{place}`' if place in LOOPS else f'a {place}'}", attr, help=hint)
         if attr.name in found:
             fail(at, "E0220", f"`@{attr.name}` is given twice", attr, help="remove one")
@@ -60,6 +66,11 @@ def attributes(st: State, attrs: tuple[syntax.Attr, ...], place: str, at: At) ->
         if wrong:
             fail(at, "E0220", wrong, attrs[0].span.to(attrs[-1].span), help="give another number")
     return found
+
+
+def _shown(places: tuple[str, ...]) -> list[str]:
+    loops = ["a loop"] if set(LOOPS) <= set(places) else [f"`{place}`" for place in places if place in LOOPS]
+    return [f"a {place}" for place in places if place not in LOOPS] + loops
 
 
 def no_attributes(st: State, node: syntax.Stmt, at: At) -> Generator[Any, Any, None]:

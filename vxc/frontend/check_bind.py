@@ -20,7 +20,6 @@ from vxc.frontend.values import assign, settle
 Steps = Generator[tuple[Any, At], Any, Any]
 
 
-
 def _let(st: State, node: syntax.Let, at: At) -> Steps:
     yield from no_attributes(st, node, at)
     dtype = _scalar_type(at, node.type, node) if node.type is not None else None
@@ -36,7 +35,13 @@ def _let(st: State, node: syntax.Let, at: At) -> Steps:
         reads = st.reads.pop()
     if value.row:
         if dtype is not None:
-            fail(at, "E0214", f"`{node.name}` is declared as one `{dtype}`, and this is a row", node.value, help="leave out the type, or convert with `as`")
+            fail(
+                at,
+                "E0214",
+                f"`{node.name}` is declared as one `{dtype}`, and this is a row",
+                node.value,
+                help="leave out the type, or convert with `as`",
+            )
         bind(at, node.name, node.name_span, RowLet(node.name, node.value, at, node.name_span, st.clock, frozenset(reads)))
         return
     expr = settle(at, value).expr if dtype is None else assign(at, value, dtype, f"`{node.name}`")
@@ -89,7 +94,9 @@ def _let_atomic(st: State, node: syntax.Let, at: At, dtype: DType | None) -> Ste
 
 def _scalar_type(at: At, type_: syntax.TypeExpr, node: syntax.Let) -> DType:
     if type_.dims:
-        fail(at, "E0231", f"`{node.name}` is declared as an array", type_, help=f"write `local {node.name}: {at.source.slice(type_.span)};`")
+        fail(
+            at, "E0231", f"`{node.name}` is declared as an array", type_, help=f"write `local {node.name}: {at.source.slice(type_.span)};`"
+        )
     return dtype_named(at, type_.name, type_.span)
 
 
@@ -111,7 +118,13 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
         shape.append(size)
     layout = attrs.get("layout")
     if layout is not None and sum(d.extent is None for d in layout.dims) != len(shape):
-        fail(at, "E0220", f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}", layout, help="name each once")
+        fail(
+            at,
+            "E0220",
+            f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}",
+            layout,
+            help="name each once",
+        )
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
     row = Row("statement")
     whole = [Pick(dims.const(0, node.span), size, dims.const(1, node.span)) for size in shape]

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, F64, I64, DType
-from vxc.frontend import dims, syntax
+from vxc.frontend import syntax
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.rows import Pick, RowLet, Use, fit, indices, note
 from vxc.frontend.scope import At, State, fail, label, suggestion, unknown
 from vxc.frontend.subscripts import picks, whole
-from vxc.frontend.typed import Array, Cast, Cond, Const, Expr, Load, Op, Symbol, Var
-from vxc.frontend.values import Branch, Value, assign, common, convert, rounded, settle, typed, widened
+from vxc.frontend.typed import Array, Cast, Cond, Const, Load, Op, Symbol, Var
+from vxc.frontend.values import Branch, Value, common, convert, rounded, settle, typed, widened
 from vxc.semantics import accepts, result_dtype
 from vxc.source import Span
 
@@ -36,6 +36,7 @@ _WHOLE: dict[str, Callable[..., int]] = {
     "ceildiv": lambda a, b: -(-a // b), "tdiv": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     "trem": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1), "min": min, "max": max,
 }  # fmt: skip
+_BITS = 256  # of an integer literal while it is folded; more than any type holds
 DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 
 
@@ -77,13 +78,14 @@ def _row_let(st: State, node: syntax.Name, at: At, let: RowLet) -> Task:
     """The element of a row-valued let, computed once in each row context."""
     row = at.row
     if row is None:
-        fail(at, "E0214", f"`{let.name}` is a row, and one element is needed here", node, secondary=(label(let.at, let.span, "defined here"),),
-             help="reduce it (`sum(..)`, `max(..)`), or use it where a row is assigned")  # fmt: skip
+        hint = "reduce it (`sum(..)`, `max(..)`), or use it where a row is assigned"
+        defined = (label(let.at, let.span, "defined here"),)
+        fail(at, "E0214", f"`{let.name}` is a row, and one element is needed here", node, secondary=defined, help=hint)
     st.uses.append(Use(let, at, node.span, st.clock, at.marks))
     for target in let.reads:
         st.read(target)
     if let not in row.memo:
-        inside = let.at.but(row=row, hoist=at.hoist, arm=at.arm, order=let.at.order)
+        inside = let.at.but(row=row, hoist=at.hoist, arm=at.arm)
         value = settle(at, (yield let.value, inside))
         symbol = Symbol(let.name, "let", value.expr.dtype, let.at.place(let.span))
         row.lets.append((symbol, value.expr))
@@ -147,20 +149,25 @@ def fold(at: At, name: str, a: int | float, b: int | float, what: str, divisor: 
     """An operation between two literals, exactly."""
     if name in _COMPARE:
         return Value(span, Const(bool(_COMPARE[name](a, b)), BOOL, at.place(span)))
-    if name in _ARITHMETIC:
-        return Value(span, literal=_ARITHMETIC[name](a, b))
     whole = isinstance(a, int) and isinstance(b, int)
+    if not whole:
+        a, b = rounded(a, F64), rounded(b, F64)
+    if name in _ARITHMETIC:
+        number = _ARITHMETIC[name](a, b)
+        if whole and number.bit_length() > _BITS:
+            fail(at, "E0205", f"a literal of more than {_BITS} bits", span, help="give an operand a type with `as`, so that it wraps")
+        return Value(span, literal=number)
     if name in DIVIDES and b == 0 and whole:
         _by_zero(at, divisor)
     if name == "div" and not whole:
         sign = math.copysign(1.0, a) * math.copysign(1.0, b)
-        return Value(span, literal=float(a) / b if b else (math.nan if a == 0 or a != a else sign * math.inf))
+        return Value(span, literal=a / b if b else (math.nan if a == 0 or a != a else sign * math.inf))
     if name in _WHOLE and whole:
         return Value(span, literal=_WHOLE[name](a, b))
     if name in ("shl", "shr") and whole:
         if not 0 <= b < 64:
             fail(at, "E0205", f"a shift by {b} of a literal", divisor, help="shift by 0 to 63, or give the literal a type with `as`")
-        return Value(span, literal=a << b if name == "shl" else a >> b)
+        return fold(at, "mul" if name == "shl" else "floordiv", a, 1 << b, what, divisor, span)
     operands = [Value(span, literal=a), Value(divisor, literal=b)]
     exprs, dtype = common(at, operands, what, span)
     _accepts(at, name, dtype, what, span)
@@ -173,6 +180,8 @@ def _by_zero(at: At, where: Span) -> None:
 
 def apply(st: State, at: At, name: str, values: list[Value], span: Span, what: str) -> Value:
     """An operation of semantics.SCALAR_OPS on operands brought to one type."""
+    if not accepts(name, BOOL) and any(value.expr is not None and value.expr.dtype is BOOL for value in values):
+        _accepts(at, name, BOOL, what, span)
     exprs, dtype = common(at, values, what, span)
     _accepts(at, name, dtype, what, span)
     if name in DIVIDES and isinstance(exprs[1], Const) and exprs[1].value == 0:
@@ -187,13 +196,21 @@ def _accepts(at: At, name: str, dtype: DType, what: str, where: Span) -> None:
     if accepts(name, dtype):
         return
     if name == "div":
-        fail(at, "E0203", f"`/` divides floats, and these are `{dtype}`", where, help="write `//` for floor division, or `as f32` for the quotient")
+        fail(
+            at,
+            "E0203",
+            f"`/` divides floats, and these are `{dtype}`",
+            where,
+            help="write `//` for floor division, or `as f32` for the quotient",
+        )
     if name == "not":
         fail(at, "E0203", f"`!` is for `bool`, and this is `{dtype}`", where, help="write `~` for the bits inverted, or `x == 0`")
     if name == "bitnot" and dtype is BOOL:
         fail(at, "E0203", "`~` inverts the bits of integers, and this is `bool`", where, help="write `!`")
     if dtype is BOOL:
-        fail(at, "E0203", f"{what} is not defined on `bool`", where, help="convert first: `as i32`; `&`, `|`, `^`, `==` and `!=` take bools")
+        fail(
+            at, "E0203", f"{what} is not defined on `bool`", where, help="convert first: `as i32`; `&`, `|`, `^`, `==` and `!=` take bools"
+        )
     hint = "convert first: `as f32`" if dtype.is_int else "convert first: `as i32`"
     fail(at, "E0203", f"{what} is not defined on `{dtype}`", where, help=hint)
 
@@ -265,12 +282,25 @@ def _subscript(st: State, node: syntax.Subscript, at: At) -> Task:
 
 def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Value:
     if array.space == "fragment" and any(p.extent is not None for p in found):
-        fail(at, "E0401", f"a slice of fragment `{array.name}` as a row is not compiled yet", span, help="index every dimension in a `parallel` loop")
+        fail(
+            at,
+            "E0401",
+            f"a slice of fragment `{array.name}` as a row is not compiled yet",
+            span,
+            help="index every dimension in a `parallel` loop",
+        )
     is_row = any(p.extent is not None or p.row for p in found)
     if any(p.extent is not None for p in found):
         if at.row is None:
             shown = f"`{array.name}` has {len(array.shape)} dimensions, and this gives a row"
-            fail(at, "E0214", "a row stands where one element is needed", span, label=shown, help="index every dimension, or reduce it: `sum(..)`, `max(..)`")
+            fail(
+                at,
+                "E0214",
+                "a row stands where one element is needed",
+                span,
+                label=shown,
+                help="index every dimension, or reduce it: `sum(..)`, `max(..)`",
+            )
         fit(st, at, at.row, array, found, span)
     load = Load(array, indices(at, at.row, found, span), at.place(span))
     if is_row and at.row is not None:

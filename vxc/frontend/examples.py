@@ -9,7 +9,7 @@ from typing import Any
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import At, State, fail, suggestion
+from vxc.frontend.scope import At, fail, suggestion
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
 from vxc.source import Span
@@ -34,7 +34,13 @@ def read_example(at: At, kernel: syntax.Kernel, example: syntax.Example) -> Gene
     given: dict[str, Given] = {}
     params = [param.name for param in kernel.params]
     if len(example.args) > len(params):
-        fail(at, "E0224", f"`{kernel.name}` has {len(params)} parameters, and {len(example.args)} values are given", example, help="remove some")
+        fail(
+            at,
+            "E0224",
+            f"`{kernel.name}` has {len(params)} parameters, and {len(example.args)} values are given",
+            example,
+            help="remove some",
+        )
     pairs = [(name, arg.span, arg) for name, arg in zip(params, example.args)]
     pairs += [(named.name, named.name_span, named.value) for named in example.named]
     known = params + [generic.name for generic in kernel.generics]
@@ -90,7 +96,9 @@ def generic_values(kernel: syntax.Kernel, given: dict[str, Given]) -> dict[str, 
     return values
 
 
-def typed_example(st: State, at: At, node: syntax.Example, kernel: syntax.Kernel, sig: Signature, given: dict[str, Given], defines: dict) -> typed.Example:
+def typed_example(
+    at: At, node: syntax.Example, kernel: syntax.Kernel, sig: Signature, given: dict[str, Given], defines: dict
+) -> typed.Example:
     """The example checked against the parameters. Sizes and dtypes fixed by `-D` replace the written ones."""
     arrays, scalars = [], []
     sizes = _sizes(at, sig, given)
@@ -104,7 +112,13 @@ def typed_example(st: State, at: At, node: syntax.Example, kernel: syntax.Kernel
             scalars.append((param.name, _scalar(at, param, arg)))
             continue
         if arg.generator == "value":
-            fail(at, "E0224", f"`{param.name}` is an array, and one value is given", arg.span, help=f"write `{param.name} = rand({param.dtype}, ..)`")
+            fail(
+                at,
+                "E0224",
+                f"`{param.name}` is an array, and one value is given",
+                arg.span,
+                help=f"write `{param.name} = rand({param.dtype}, ..)`",
+            )
         if arg.value is not param.dtype and written.type.name not in defines:
             message = f"`{param.name}` has elements of `{param.dtype}`, and the example gives `{arg.value}`"
             fail(at, "E0224", message, arg.span, help=f"write `{arg.generator}({param.dtype}, ..)`")
@@ -136,7 +150,13 @@ def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, sig: Signature) 
     shape = tuple(dims.linear(extent, sizes).number for extent in param.shape)
     for k, (size, written) in enumerate(zip(shape, arg.shape)):
         if size is None:
-            fail(at, "E0224", f"the example does not fix dimension {k} of `{param.name}`", arg.span, help="give every array that the size depends on")
+            fail(
+                at,
+                "E0224",
+                f"the example does not fix dimension {k} of `{param.name}`",
+                arg.span,
+                help="give every array that the size depends on",
+            )
         if size != written and not sig.fixed:
             message = f"dimension {k} of `{param.name}` is {written}, and the other arguments make it {size}"
             fail(at, "E0224", message, arg.span, help="give arrays of one dimension name the same size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.dtypes import BOOL, DTYPES, DType
+from vxc.dtypes import BOOL, DTYPES, I64, DType
 from vxc.frontend import syntax
 from vxc.frontend.check_expr import dtype_named
 from vxc.frontend.scope import At, bind, fail, suggestion
@@ -29,9 +29,17 @@ def bind_generics(at: At, generics: tuple[syntax.Generic, ...], given: dict[str,
             fail(at, "E0218", f"generic `{generic.name}` has no value", generic, help=hint.format(sample))
         else:
             thing = yield from _default(at, generic)
+        if isinstance(thing, int) and not I64.min <= thing <= I64.max:
+            fail(at, "E0205", f"generic `{generic.name}` does not fit `i64`", generic, help="give it a smaller value")
         expected = generic.kind or _kind(thing)
         if _kind(thing) != expected:
-            fail(at, "E0218", f"generic `{generic.name}` is of kind `{expected}`, and `{thing}` is given", generic, help=f"give it a value of kind `{expected}`")
+            fail(
+                at,
+                "E0218",
+                f"generic `{generic.name}` is of kind `{expected}`, and `{thing}` is given",
+                generic,
+                help=f"give it a value of kind `{expected}`",
+            )
         bind(at, generic.name, generic.name_span, entity(thing, generic.name_span))
 
 

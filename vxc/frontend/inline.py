@@ -50,10 +50,10 @@ def inline(st: State, node: syntax.Call, at: At) -> Steps:
     yield from _bind_generics(fn, node, values, at, inner)
     lets = []
     for param, value in zip(fn.params, values):
-        if param.type.dims or param.direction != "in":
-            fail(inner, "E0222", f"parameter `{param.name}` of a function is no scalar", param, help="functions take scalars and are applied element by element")
-        dtype = dtype_named(inner, param.type.name, param.type.span)
-        lets.append((Symbol(param.name, "let", dtype, inner.place(param.span)), assign(at, value, dtype, f"argument `{param.name}` of `{name}`")))
+        dtype = _scalar_param(inner, param)
+        lets.append(
+            (Symbol(param.name, "let", dtype, inner.place(param.span)), assign(at, value, dtype, f"argument `{param.name}` of `{name}`"))
+        )
     extern = isinstance(fn, syntax.Extern)
     bound = []
     for param, value, (symbol, expr) in zip(fn.params, values, lets):
@@ -70,6 +70,21 @@ def inline(st: State, node: syntax.Call, at: At) -> Steps:
         params, args = tuple(s for s, _ in bound), tuple(e for _, e in bound)
         return Value(node.span, ExternCall(name, fn.cuda, params, args, value.expr, result, place), row=row)
     return Value(node.span, LetIn(tuple(bound), value.expr, place) if bound else value.expr, row=row)
+
+
+def check_function(fn: syntax.Fn | syntax.Extern, at: At) -> Steps:
+    """Check a function without generics that nothing may call."""
+    for param in fn.params:
+        symbol = Symbol(param.name, "let", _scalar_param(at, param), param.span)
+        bind(at, param.name, param.name_span, symbol)
+    yield FnBody(fn.name, fn.body.stmts, dtype_named(at, fn.result.name, fn.result.span), fn.span), at.but(calls=(fn.name,))
+
+
+def _scalar_param(at: At, param: syntax.Param) -> DType:
+    if param.type.dims or param.direction != "in":
+        message = f"parameter `{param.name}` of a function is no scalar"
+        fail(at, "E0222", message, param, help="functions take scalars and are applied element by element")
+    return dtype_named(at, param.type.name, param.type.span)
 
 
 def _bind_generics(fn: syntax.Fn | syntax.Extern, node: syntax.Call, values: list[Value], at: At, inner: At) -> Steps:

@@ -55,7 +55,9 @@ def _import(items: Items, item: syntax.Import, text: Source, path: tuple[str, ..
         found = resolve(item.path, text)
         if found.name in path:
             chain = " -> ".join([*path[path.index(found.name) :], found.name])
-            raise VxcError(Diagnostic("E0225", f"files import each other: {chain}", text, item.span, help="move what both need to a third file"))
+            raise VxcError(
+                Diagnostic("E0225", f"files import each other: {chain}", text, item.span, help="move what both need to a third file")
+            )
         if found.name not in seen:
             seen.add(found.name)
             todo.append((parse(found), found, (*path, found.name)))
@@ -69,11 +71,17 @@ def _import(items: Items, item: syntax.Import, text: Source, path: tuple[str, ..
 def _add(items: Items, item: syntax.Item, text: Source, names: dict[str, tuple[Source, Span]]) -> None:
     function = isinstance(item, (syntax.Fn, syntax.Extern))
     if function and (item.name in BUILTINS or item.name in DTYPES):
-        items.errors.append(Diagnostic("E0228", f"`{item.name}` is built in, and a function may not shadow it", text, item.name_span, help="choose another name"))
+        items.errors.append(
+            Diagnostic(
+                "E0228", f"`{item.name}` is built in, and a function may not shadow it", text, item.name_span, help="choose another name"
+            )
+        )
         return
     if item.name in names:
         first = (Label(*names[item.name], "first defined here"),)
-        items.errors.append(Diagnostic("E0228", f"`{item.name}` is defined twice", text, item.name_span, secondary=first, help="rename or remove one"))
+        items.errors.append(
+            Diagnostic("E0228", f"`{item.name}` is defined twice", text, item.name_span, secondary=first, help="rename or remove one")
+        )
         return
     names[item.name] = (text, item.name_span)
     table = items.functions if function else items.programs if isinstance(item, syntax.Program) else items.kernels

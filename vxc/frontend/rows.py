@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vxc.dtypes import I64
 from vxc.diag import Diagnostic, Label
+from vxc.dtypes import I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.scope import At, State, error, fail, label
 from vxc.frontend.typed import Array, Const, Expr, LetIn, Load, Symbol, Var
@@ -78,27 +78,31 @@ def fit(st: State, at: At, row: Row, array: Array, picks: list[Pick], span: Span
     """Take a slice into the context: fix its extents, or compare."""
     extents = [pick.extent for pick in picks if pick.extent is not None]
     if not row.binders:
-        names = ["j", "k"] if len(extents) < 3 else []
-        row.binders = [(Symbol(n, "index", I64, at.place(span)), e) for n, e in zip([*names, *(f"j{i}" for i in range(len(extents)))], extents)]
-        row.array, row.where = array, label(at, span, _shape(st, extents, array))
+        names = [f"j{k}" for k in range(len(extents))] if len(extents) > 1 else ["j"]
+        row.binders = [(Symbol(name, "index", I64, at.place(span)), extent) for name, extent in zip(names, extents)]
+        row.array, row.where = array, label(at, span, _elements(st, extents, array))
         return
+    more = {"label": _elements(st, extents, array), "secondary": _others(at, row, array)}
     if len(extents) != row.rank:
-        message = f"a row of rank {len(extents)} meets one of rank {row.rank}"
-        fail(at, "E0213", message, span, label=_shape(st, extents, array), secondary=_others(at, row, array), help="index one of them further")
-    for k, ((_, left), right) in enumerate(zip(row.binders, extents)):
-        a, b = dims.linear(left, st.forms), dims.linear(right, st.forms)
-        if a == b:
-            continue
-        known = a.minus(b).number is not None
-        message = f"rows of different shapes: {dims.show(a)} and {dims.show(b)} elements" + (f" in dimension {k}" if row.rank > 1 else "")
-        if not known:
-            message = f"rows whose shapes may differ: {dims.show(a)} and {dims.show(b)} elements"
-        hint = "take slices of equal extent" if known else "give both arrays the same dimension name, or slice one by the other's"
-        fail(at, "E0213", message, span, label=_shape(st, extents, array), secondary=_others(at, row, array), help=hint)
+        fail(at, "E0213", f"a row of rank {len(extents)} meets one of rank {row.rank}", span, help="index one of them further", **more)
+    before = [extent for _, extent in row.binders]
+    forms = [(dims.linear(a, st.forms), dims.linear(b, st.forms)) for a, b in zip(before, extents)]
+    unequal = [(a, b) for a, b in forms if a != b]
+    if not unequal:
+        return
+    shapes = f"{_shape(st, before)} and {_shape(st, extents)} elements"
+    if any(a.minus(b).number is not None for a, b in unequal):
+        fail(at, "E0213", f"rows of different shapes: {shapes}", span, help="take slices of equal extent", **more)
+    hint = "give both arrays the same dimension name, or slice one by the other's"
+    fail(at, "E0213", f"rows whose shapes may differ: {shapes}", span, help=hint, **more)
 
 
-def _shape(st: State, extents: list[Expr], array: Array) -> str:
-    return f"{' x '.join(dims.show(dims.linear(e, st.forms)) for e in extents)} elements of `{array.name}`"
+def _shape(st: State, extents: list[Expr]) -> str:
+    return " x ".join(dims.show(dims.linear(extent, st.forms)) for extent in extents)
+
+
+def _elements(st: State, extents: list[Expr], array: Array) -> str:
+    return f"{_shape(st, extents)} elements of `{array.name}`"
 
 
 def _others(at: At, row: Row, array: Array) -> tuple[Label, ...]:

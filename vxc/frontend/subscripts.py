@@ -39,7 +39,13 @@ def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[
         selected.append((yield from _pick(st, at, found, k, index)))
     selected += [whole(found, k, node.span, at) for k in range(len(written), len(found.shape))]
     if any(p.row for p in selected) and any(p.extent is not None for p in selected):
-        fail(at, "E0212", "an index that is a row beside a slice", node, help="index every dimension, or loop over one of them with `parallel`")
+        fail(
+            at,
+            "E0212",
+            "an index that is a row beside a slice",
+            node,
+            help="index every dimension, or loop over one of them with `parallel`",
+        )
     return found, selected
 
 
@@ -97,7 +103,7 @@ def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Spa
     form, size = dims.linear(index, st.forms), dims.linear(array.shape[k], st.forms)
     declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
     if form.number is not None and form.number < 0:
-        hint = f"indices count from 0; the last is `{dims.show(size)} - 1`"
+        hint = f"indices count from 0; the last is `{dims.show(size.minus(dims.Form(frozenset(), 1)))}`"
         fail(at, "E0215", f"index {form.number} of `{array.name}` is negative", span, secondary=declared, help=hint)
     over = form.minus(size).number
     if over is not None and over >= 0:
@@ -112,7 +118,9 @@ def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Exp
         fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
     count = last.minus(first)
     if count.number is not None and count.number < 0:
-        fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first")
+        fail(
+            at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first"
+        )
     over = last.minus(size).number
     if past and over is not None and over > 0:
         message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"

@@ -157,8 +157,12 @@ def widened(expr: Expr, span: Span) -> Expr:
 
 def stored(expr: Expr, bits: int) -> Expr:
     """What `reinterpret` to `bits` reads: the loaded value as it is in memory, where the widened one has another width."""
-    is_load = isinstance(expr, Cast) and expr.how == "cast" and isinstance(expr.arg, Load)
-    return expr.arg if is_load and expr.dtype.bits != bits and expr.arg.dtype.bits == bits else expr
+    return expr.arg if _is_load(expr) and expr.dtype.bits != bits and expr.arg.dtype.bits == bits else expr
+
+
+def _is_load(expr: Expr) -> bool:
+    """Whether this is a loaded element, widened."""
+    return isinstance(expr, Cast) and expr.how == "cast" and isinstance(expr.arg, Load) and expr.arg.dtype.is_storage
 
 
 def assign(at: At, value: Value, dtype: DType, what: str, store: bool = False) -> Expr:
@@ -166,6 +170,8 @@ def assign(at: At, value: Value, dtype: DType, what: str, store: bool = False) -
     if value.expr is None:
         return typed(at, value, dtype)
     source = value.expr.dtype
+    if _is_load(value.expr) and value.expr.arg.dtype is dtype:
+        return value.expr.arg
     if not contains(dtype, source) and not (store and dtype.is_float and source.is_float):
         fix = "`!= 0` or `as bool`" if dtype is BOOL else f"`as {dtype}`"
         fail(at, "E0204", f"{what} is `{dtype}`, and this value is `{source}`", value.span, help=f"convert it where that is meant: {fix}")
@@ -176,7 +182,7 @@ def common(at: At, values: list[Value], what: str, where: Span) -> tuple[list[Ex
     """The operands in the one type that they meet in. Fails (E0203) where there is none."""
     exprs = [None if v.expr is None else widened(v.expr, at.place(v.span)) for v in values]
     dtype: DType | None = None
-    for value, expr in zip(values, exprs):
+    for expr in exprs:
         if expr is not None:
             dtype = expr.dtype if dtype is None else _meet(at, dtype, expr.dtype, what, where)
     if dtype is None:
