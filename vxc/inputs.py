@@ -1,0 +1,100 @@
+"""The inputs of one call of a kernel: what the user gives, and for the rest the kernel's `example` line.
+
+Given arrays decide dtypes and sizes: a generic dtype or extent is what they have, and the example's other arrays are made
+in the sizes that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from vxc.binding import Described, describe
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.frontend import syntax
+from vxc.frontend.examples import Given, generic_values
+from vxc.frontend.typed import Array, Example, TypedKernel, Var
+from vxc.interp.ast_interp import bind_shapes
+from vxc.runtime.arrays import read_argument
+from vxc.runtime.generate import generate
+
+Number = int | float | bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of a kernel by name, and the sizes of dimensions that no given array has."""
+
+    arrays: Mapping[str, np.ndarray]
+    scalars: Mapping[str, Number]
+    dims: Mapping[str, int]
+
+
+def read_arguments(texts: Mapping[str, str], kernel: syntax.Kernel, defines: Mapping[str, int | bool | DType], seed: int) -> dict[str, np.ndarray | Number]:
+    """The values of `-a NAME=TEXT` (see `runtime.arrays`). Raises VxcError E0708, E0709, E0710."""
+    declared = {param.name: param.type for param in kernel.params}
+    values: dict[str, np.ndarray | Number] = {}
+    for name, text in texts.items():
+        if name not in declared:
+            near = get_close_matches(name, declared, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {', '.join(declared)}"
+            raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
+        dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
+        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
+        if isinstance(values[name], np.ndarray) != bool(declared[name].dims):
+            what, hint = ("an array", f"pass {name}=FILE.npy or {name}=rand:f32[8]") if declared[name].dims else ("one number", f"pass {name}=2")
+            raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
+    return values
+
+
+def generics_of(kernel: syntax.Kernel, values: Mapping[str, np.ndarray | Number]) -> dict[str, int | DType]:
+    """What given arrays say about generic dtypes and extents."""
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    return generic_values(kernel, {name: Given(name, kernel.span, "array", from_numpy(a.dtype), a.shape) for name, a in arrays.items()})
+
+
+def complete(kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}, *, seed: int = 0, special: bool = False) -> Call:
+    """The call with the given values, and for the rest the example's in fitting sizes.
+
+    With `special`, made-up floats are half NaN, infinities, denormals and extremes; `randint` keeps its bounds, for such
+    values are indices. Raises VxcError as `binding.bind` does, for what neither gives.
+    """
+    example = kernel.example or Example((), (), kernel.span)
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    scalars = {**dict(example.scalars), **{name: value for name, value in values.items() if name not in arrays}}
+    made = {name: row for name, *row in example.arrays if name not in arrays}
+    dims = _dims(kernel, {name: row[2] for name, row in made.items()}) | _dims(kernel, {name: a.shape for name, a in arrays.items()})
+    shapes = _shapes(kernel, arrays, scalars, dims, set(made))
+    modes = {array.name: array.mode for array in kernel.arrays}
+    for name, (generator, dtype, _, bounds) in made.items():
+        if modes[name] != "out":  # an example may give an output for its size
+            kind = "special" if special and generator == "rand" else generator
+            arrays[name] = generate(kind, dtype, shapes[name], bounds, name=name, seed=seed)
+    bound = _dims(kernel, {name: a.shape for name, a in arrays.items()})
+    return Call(arrays, scalars, {name: size for name, size in dims.items() if name not in bound})
+
+
+def _dims(kernel: TypedKernel, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The sizes of dimensions that stand alone in the shapes of these arrays; the first occurrence counts."""
+    sizes: dict[str, int] = {}
+    for array in kernel.arrays:
+        for extent, size in zip(array.shape, shapes.get(array.name, ())):
+            if isinstance(extent, Var) and extent.symbol.kind == "dim":
+                sizes.setdefault(extent.symbol.name, size)
+    return sizes
+
+
+def _shapes(kernel: TypedKernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Number], dims: Mapping[str, int], made: set[str]) -> Mapping:
+    """The shape of every array; those in `made` are allocated like outputs."""
+
+    def allocated(param):
+        return replace(param, mode="out") if isinstance(param, Array) and param.name in made else param
+
+    given: dict[str, Described] = {name: describe(array) for name, array in arrays.items()}
+    own = _dims(kernel, {name: array.shape for name, array in arrays.items()})
+    rest = {name: size for name, size in dims.items() if name not in own}
+    return bind_shapes(replace(kernel, params=tuple(map(allocated, kernel.params))), given, scalars, rest).shapes
