@@ -57,12 +57,13 @@ def test_prelude_holds_what_is_used_and_what_that_needs():
     assert prelude_text({"__half", "vx_add"}) == prelude_text(["vx_add", "__half"])
 
 
-def test_prelude_blocks_are_documented_and_used():
+def test_prelude_blocks_are_documented_named_once_and_compile_together():
     every = {name for block in blocks() for name in identifiers(block.text) if name.startswith("vx_")}
     assert every == {block.name for block in blocks()}
     assert all(block.meaning for block in blocks())
-    text = prelude_text(identifiers("\n".join(every_kernel())))
+    text = prelude_text(every)
     assert all(block.text in text for block in blocks())
+    compile_cuda(text + '\nextern "C" __global__ void none() {}\n', "prelude.cu", "sm_80")
 
 
 def test_literals_read_well():
