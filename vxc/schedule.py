@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from vxc.binding import Binding
+from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
@@ -43,6 +44,29 @@ class Launch:
 class Schedule:
     workspaces: tuple[Workspace, ...]
     launches: tuple[Launch, ...]
+
+
+def bind_plan(
+    plan: Plan, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None = None, source: Source | None = None
+) -> Binding:
+    """As `bind`; a dimension of a missing `out` array that a `require` equates with others (`y_dim1 == N - K + 1`) gets that size."""
+    required = {inst.operands[0] for inst in plan.entries if inst.op == "require"}
+    derived = {inst.operands[0].name for inst in plan.entries if inst.op == "eq" and inst.result in required and inst.operands[0] in plan.dims}
+    params = signature(plan.params)
+    absent = {p.name: p for p in params if isinstance(p, ArrayParam) and p.name not in arrays}
+    loose = tuple(replace(p, shape=tuple(None if s in derived else s for s in p.shape)) if p.name in absent else p for p in params)
+    binding = bind(loose, arrays, scalars, dims, source=source)
+    if all(None not in shape for shape in binding.shapes.values()):
+        return binding
+    sizes = dict(binding.dims)
+    values: dict[str, Number] = {**binding.dims, **binding.scalars}
+    for inst in plan.entries:
+        known = [o.value if isinstance(o, Const) else values.get(o.name) for o in inst.operands if not isinstance(o, Buffer)]
+        if inst.op == "eq" and inst.result in required and known[0] is None and known[1] is not None:
+            sizes[inst.operands[0].name] = values[inst.operands[0].name] = known[1]
+        elif isinstance(inst.result, Value) and None not in known:
+            values[inst.result.name] = _evaluate(inst, known)
+    return bind(params, arrays, scalars, {**sizes, **(dims or {})}, source=source)
 
 
 def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:

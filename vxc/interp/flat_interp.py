@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vxc.binding import Binding, bind, describe, signature
+from vxc.binding import Binding, describe
 from vxc.dtypes import F64, DType
 from vxc.interp.flat_atomic import atomic
 from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_, plain, print_, serial, while_
@@ -28,7 +28,7 @@ from vxc.interp.flat_tile import shared as team_shared
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
-from vxc.schedule import Launch, schedule
+from vxc.schedule import Launch, bind_plan, schedule
 from vxc.semantics import SCALAR_OPS, cast
 from vxc.source import Source
 
@@ -52,7 +52,7 @@ def run_flat(
     reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. `counters` is filled.
     Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0731 for faults on the way.
     """
-    binding = bind(signature(plan.params), {name: describe(a) for name, a in arrays.items()}, scalars, dims, source=source)
+    binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
     loaded = _loaded(calls.launches) if debug else set()
     storage = {b.name: _parameter(b, binding, arrays.get(b.name), b.name in loaded) for b in plan.buffers}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from vxc.binding import ArrayParam, Binding, Described, bind, signature
+from vxc.binding import ArrayParam, Binding, Described, signature
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.flat_memory import poisoned, row_major, span
@@ -23,7 +23,7 @@ from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.runtime.streams import current_stream, stream_handle
-from vxc.schedule import Launch, Schedule, schedule
+from vxc.schedule import Launch, Schedule, bind_plan, schedule
 from vxc.source import Source
 from vxc.target import MAX_GRID, REGISTERS_PER_BLOCK, Target, max_block_threads, target
 
@@ -48,7 +48,7 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     views = {name: describe_device(array, name) for name, array in arguments.items() if name in declared}
     for name in sorted(declared.keys() - views.keys()):
         raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
-    binding = bind(params, _described(views, declared), {k: v for k, v in arguments.items() if k not in views}, source=compiled.source)
+    binding = bind_plan(compiled.plan, _described(views, declared), {k: v for k, v in arguments.items() if k not in views}, source=compiled.source)
     for name, param in declared.items():
         _check_view(param, views[name])
     _check_overlap(views, declared)
@@ -78,7 +78,7 @@ def run_numpy(
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe(array, name) for name, array in arrays.items()}
-    binding = bind(params, _described(views, declared), scalars or {}, dims, source=compiled.source)
+    binding = bind_plan(compiled.plan, _described(views, declared), scalars or {}, dims, compiled.source)
     plan = _scheduled(compiled, binding)
     host = {name: _staged(param, arrays.get(name), binding) for name, param in declared.items()}
     cuda = driver()
