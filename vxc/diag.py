@@ -83,6 +83,7 @@ _ERRORS = {
     "E0313": "parallel iterations cannot be proven independent",
     # E04xx: not yet
     "E0401": "a tile construct that is not lowered yet",
+    "E0402": "a store of packed 4-bit elements",
     # E05xx: IR, as text or as a compiler step made it
     "E0501": "IR text that does not parse",
     "E0502": "an unknown name in IR",
@@ -121,6 +122,7 @@ _ERRORS = {
     "E0712": "a launch beyond the limits of the device",
     "E0713": "an output that overlaps another array",
     "E0714": "a dimension that nothing sizes",
+    "E0715": "more parameters than a launch can pass",
     # E072x: faults that the interpreters and --debug builds find while a kernel runs
     "E0720": "an index out of range",
     "E0721": "a read of an element that nothing has written",

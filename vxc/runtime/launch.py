@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from vxc.binding import ArrayParam, Binding, Described, signature
+from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.flat_memory import poisoned, row_major, span
@@ -164,7 +165,7 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
 def _scheduled(compiled: Compiled, binding: Binding) -> Schedule:
     plan = schedule(compiled.plan, binding, compiled.source)
     for step in plan.launches:
-        check_limits(step, compiled.binary.kernels.get(step.kernel.name), target(compiled.binary.arch))
+        check_limits(step, compiled.binary.kernels.get(kernel_symbol(step.kernel.name)), target(compiled.binary.arch))
     return plan
 
 
@@ -186,7 +187,7 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
             if step.grid:
                 values = zip(step.kernel.params, step.arguments, strict=True)
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
-                function = _function(cuda, binary.cubin, step.kernel.name, device)
+                function = _function(cuda, binary.cubin, kernel_symbol(step.kernel.name), device)
                 cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), 0, stream, pack(packed))
     finally:
         for address in held.values():

@@ -1,0 +1,105 @@
+"""A plan at stage=thread as CUDA C++: each kernel with its parameters, and before them the device functions they use.
+
+The text is ASCII and compiles under NVRTC alone. Statements are written by `emit_body.py`, names chosen by `names.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vxc.cuda.emit_body import Body, c_string, is_packed
+from vxc.cuda.names import Names, kernel_symbol
+from vxc.cuda.prelude import identifiers, prelude_text
+from vxc.diag import Diagnostic, VxcError
+from vxc.ir.kernel import Buffer, Inst, Kernel, Value
+from vxc.ir.ops import accesses
+from vxc.ir.plan import Plan
+from vxc.target import MAX_PARAMETER_BYTES
+
+_WIDEST = 120  # columns of a function head
+
+
+def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool = False) -> str:
+    """The text of all kernels of a plan at stage=thread.
+
+    `source_name` is the .vx file in comments and, with `lines`, in `#line`. With `debug` the text checks indices, divisors
+    and assertions, and stops with the place in the source. Raises VxcError: E0402, E0715.
+    """
+    shared = _shared_arguments(plan)
+    externs: dict[tuple, str] = {}
+    kernels = []
+    for kernel in plan.kernels:
+        _check(kernel)
+        names = Names()
+        params = [_parameter(p, names, kernel.name not in shared) for p in kernel.params]
+        body = Body(kernel, names, source_name if lines else "", debug)
+        statements = body.run()
+        externs |= body.externs
+        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params), *statements, "}"]))
+    text = "\n\n".join([*externs.values(), *kernels]) + "\n"
+    prelude = prelude_text(identifiers(text))
+    return f"{prelude}\n{text}" if prelude else text
+
+
+def _head(kernel: Kernel, params: list[str]) -> str:
+    bounds = ", ".join(str(kernel.attr(name)) for name in ("threads", "min_blocks") if kernel.attr(name))
+    start = f'extern "C" __global__ void __launch_bounds__({bounds}) {kernel_symbol(kernel.name)}('
+    line = f"{start}{', '.join(params)}) {{"
+    return line if len(line) <= _WIDEST else f"{start}\n    " + ",\n    ".join(params) + ") {"
+
+
+def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:
+    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), and workspaces are fresh."""
+    if isinstance(p, Value):
+        return f"{p.dtype.c} {names.of(p.name)}"
+    const = "const " if p.mode == "in" else ""
+    return f"{const}{p.dtype.c}* {'__restrict__ ' * distinct}{names.of(p.name)}"
+
+
+def _shared_arguments(plan: Plan) -> set[str]:
+    """Kernels to which some launch passes one buffer twice."""
+    found = set()
+    for inst in plan.entries:
+        if inst.op == "launch":
+            buffers = [x.name for x in inst.operands if isinstance(x, Buffer)]
+            if len(set(buffers)) < len(buffers):
+                found.add(inst.attr("kernel"))
+    return found
+
+
+def _comment(kernel: Kernel, source_name: str) -> str:
+    def shown(p: Value | Buffer) -> str:
+        if isinstance(p, Value):
+            return f"{p.name}: {p.dtype}"
+        shape = ", ".join(str(n).removeprefix("%") for n in p.shape)
+        return f"{p.name}: {p.dtype}[{shape}] {p.mode or 'work'}"
+
+    place = f" of {c_string(source_name)}" if source_name else ""
+    text = f"// kernel {kernel.name}({', '.join(map(shown, kernel.params))}){place}"
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _check(kernel: Kernel) -> None:
+    """What the text cannot say. Raises VxcError."""
+    size = parameter_bytes(kernel.params)
+    if size > MAX_PARAMETER_BYTES:
+        message = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes, a launch passes at most {MAX_PARAMETER_BYTES:,}"
+        raise VxcError(Diagnostic("E0715", message, help="gather arrays of one shape in one array with a leading dimension"))
+    packed = next((inst for inst in kernel.insts if _writes_packed(inst)), None)
+    if packed is not None:
+        buffer = packed.operands[0]
+        message = f"`{buffer.name}` packs two {buffer.dtype} elements in a byte, which two threads cannot write at once"
+        raise VxcError(Diagnostic("E0402", message, help=f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"))
+
+
+def parameter_bytes(params: Iterable[Value | Buffer]) -> int:
+    """Bytes of a kernel's parameter space: pointers of 8 bytes, scalars at multiples of their size."""
+    size = 0
+    for p in params:
+        bytes_ = 8 if isinstance(p, Buffer) else p.dtype.bytes
+        size = -(-size // bytes_) * bytes_ + bytes_
+    return size
+
+
+def _writes_packed(inst: Inst) -> bool:
+    return any("w" in access.mode and is_packed(access.buffer) for access in accesses(inst))

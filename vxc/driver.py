@@ -1,0 +1,137 @@
+"""The whole path: source -> typed tree -> plan -> passes -> CUDA text -> machine code.
+
+`compile` runs it up to the final plan, so that all that can be wrong with the source is said; text and machine code are
+made when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from vxc.cuda.emit import emit
+from vxc.cuda.names import kernel_symbol
+from vxc.cuda.nvrtc import Binary, compile_cuda
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DType
+from vxc.frontend.check import NO_DEFINES, check, kernel_names
+from vxc.frontend.lower import lower
+from vxc.frontend.parse import parse
+from vxc.frontend.typed import TypedKernel
+from vxc.ir.plan import Plan
+from vxc.ir.reader import read_ir
+from vxc.pass_manager import Context, PipelineError, Remark
+from vxc.pipeline import PIPELINE
+from vxc.source import Source
+from vxc.target import DEFAULT_ARCH, Target, target as target_of
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel on its way. `tile` is the plan that the passes start from; `typed` and `source` are None if that was IR."""
+
+    tile: Plan
+    target: Target
+    typed: TypedKernel | None = None
+    source: Source | None = None
+    debug: bool = False
+    max_registers: int | None = None
+
+    @cached_property
+    def _passed(self) -> tuple[dict[str, Plan], tuple[Remark, ...]]:
+        """The plan after each pass that ran, and what the passes said."""
+        context = Context(self.target, self.source, self.debug)
+        plans: dict[str, Plan] = {}
+        PIPELINE.run(self.tile, context, plans.__setitem__)
+        return plans, tuple(context.remarks)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        return self._passed[1]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan at the end, at stage=thread."""
+        return next(reversed(self._passed[0].values()), self.tile)
+
+    def after(self, name: str) -> Plan:
+        """The plan after the pass `name`. KeyError for a pass that did not run."""
+        return self._passed[0][name]
+
+    @cached_property
+    def cuda(self) -> str:
+        """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
+        return emit(self.plan, self.source.name if self.source else "", debug=self.debug)
+
+    @cached_property
+    def binary(self) -> Binary:
+        """Machine code, PTX and resources. Raises VxcError (E06xx, E0702)."""
+        fp = self.plan.kernels[0].attr("fp", "exact") if self.plan.kernels else "exact"
+        sources = [self.source] if self.source else []
+        return compile_cuda(
+            self.cuda, f"{self.plan.name}.cu", self.target.name, fp, max_registers=self.max_registers, line_info=self.debug, sources=sources
+        )
+
+    @property
+    def ptx(self) -> str:
+        return self.binary.ptx
+
+    def symbol(self, kernel: str) -> str:
+        """What the machine code calls a kernel of the plan."""
+        return kernel_symbol(kernel)
+
+
+def compile(
+    source: Source,
+    name: str | None = None,
+    defines: Mapping[str, int | bool | DType] = NO_DEFINES,
+    target: str = DEFAULT_ARCH,
+    *,
+    debug: bool = False,
+    maxrregcount: int | None = None,
+    reduce_chunk: int | None = None,
+) -> Compiled:
+    """The kernel `name` (or the only one) of a .vx source for one arch. Raises VxcError with all that is wrong."""
+    module = parse(source)
+    typed = check(module, source, name or _only(kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+    return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
+
+
+def compile_typed(typed: TypedKernel, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
+    """A checked kernel. Raises VxcError: E0401, and what passes find."""
+    return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
+
+
+def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
+    """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
+    compiled = Compiled(_resumable(read_ir(source)), target_of(target), debug=debug, max_registers=maxrregcount)
+    try:
+        return _finished(compiled)
+    except PipelineError as error:
+        hint = f"the passes are {', '.join(p.name for p in PIPELINE.passes)}: list those that have run, from the first on"
+        raise VxcError(Diagnostic("E0523", str(error), source, help=hint)) from None
+
+
+def _finished(compiled: Compiled) -> Compiled:
+    """The same, with the passes run."""
+    compiled.plan
+    return compiled
+
+
+def _only(names: list[str], source: Source) -> str:
+    if len(names) == 1:
+        return names[0]
+    known = ", ".join(f"`{name}`" for name in names)
+    message = f"{source.name} defines {len(names)} kernels: {known}" if names else f"{source.name} defines no kernel"
+    raise VxcError(Diagnostic("E0234", message, help="name one, with -k on the command line" if names else "write `kernel name(...) { ... }`"))
+
+
+def _resumable(plan: Plan) -> Plan:
+    """IR written by hand below stage=tile counts as having behind it what leads to its stage."""
+    stages = {k.stage for k in plan.kernels}
+    if any(k.done for k in plan.kernels) or stages == {"tile"} or len(stages) != 1:
+        return plan
+    names = [p.name for p in PIPELINE.passes]
+    last = next(at for at, p in enumerate(PIPELINE.passes) if stages <= set(p.gives))
+    return plan.with_kernels(replace(k, done=tuple(names[: last + 1])) for k in plan.kernels)

@@ -1,0 +1,29 @@
+"""The passes from lowered IR to explicit threads, in order. `Pipeline` checks that each has what it needs."""
+
+from __future__ import annotations
+
+from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.lower_to_threads import LOWER_TO_THREADS
+from vxc.passes.map_loops import MAP_LOOPS
+from vxc.passes.narrow_indices import NARROW_INDICES
+from vxc.passes.place_barriers import PLACE_BARRIERS
+from vxc.passes.prove_parallel import PROVE_PARALLEL
+from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
+from vxc.passes.split_launches import SPLIT_LAUNCHES
+from vxc.passes.split_reductions import SPLIT_REDUCTIONS
+
+PIPELINE = Pipeline(
+    (
+        PROVE_PARALLEL,  # first, while the loops are the author's, so that what is refused is said in the author's terms
+        SIMPLIFY,  # before anything is decided, so that decisions see constants
+        SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
+        SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
+        MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
+        PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
+        LOWER_TO_THREADS,  # spells out what is decided
+        SIMPLIFY_THREADS,  # lowering writes the general case
+        NARROW_INDICES,  # last, since it counts on the final arithmetic
+    )
+)
+
+PASSES: dict[str, Pass] = {p.name: p for p in PIPELINE.passes}
