@@ -11,7 +11,7 @@ from vxc.frontend import dims, syntax
 from vxc.frontend.check_expr import BINARY, UNARY, apply, choose, dtype_named, fold, require_bool
 from vxc.frontend.inline import FnBody, body, inline
 from vxc.frontend.rows import Row
-from vxc.frontend.scope import At, State, fail, suggestion
+from vxc.frontend.scope import At, State, count, fail, suggestion
 from vxc.frontend.typed import Cast, Let, Op, Reduce, Scan, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle, stored, widened
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, Order, accumulator, reduce_order
@@ -58,10 +58,10 @@ def _no_names(at: At, node: syntax.Call) -> None:
         )
 
 
-def arity(at: At, node: syntax.Call, count: int, what: str = "") -> None:
-    if len(node.args) != count:
-        given = f"{count} argument{'' if count == 1 else 's'}"
-        fail(at, "E0208", f"`{node.func.name}` takes {given}, and {len(node.args)} are given", node, help=what or f"give it {given}")
+def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:
+    if len(node.args) != number:
+        needed = count(number, "argument")
+        fail(at, "E0208", f"`{node.func.name}` takes {needed}, and {len(node.args)} are given", node, help=what or f"give it {needed}")
 
 
 # Scalar functions ----------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from vxc.frontend import syntax
 from vxc.frontend.check_assign import writable
 from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, label, suggestion, unknown
+from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, count, fail, label, suggestion, unknown
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Array
 from vxc.frontend.values import assign
@@ -57,7 +57,7 @@ def _call(st: State, node: syntax.CallStmt, at: At, kernels: Kernels) -> Steps:
         fail(at, "E0234", f"there is no kernel `{name}`", call.func, help=suggestion(name, kernels, "define or import it"))
     kernel, source = kernels[name]
     if len(call.args) != len(kernel.params):
-        message = f"`{name}` takes {len(kernel.params)} arguments, and {len(call.args)} are given"
+        message = f"`{name}` takes {count(len(kernel.params), 'argument')}, and {len(call.args)} are given"
         fail(at, "E0233", message, node, help="give them in the order of its parameters; generics go by name")
     generics = yield from _generics(at, call, kernel)
     for param, arg in zip(kernel.params, call.args):
@@ -103,7 +103,7 @@ def _array(at: At, param: syntax.Param, arg: syntax.Name, found: Array, dtype: D
         message = f"argument `{param.name}` of `{name}` has elements of `{dtype}`, and `{found.name}` of `{found.dtype}`"
         fail(at, "E0233", message, arg, secondary=declared, help="declare both with one type")
     if len(found.shape) != len(param.type.dims):
-        message = f"argument `{param.name}` of `{name}` has {len(param.type.dims)} dimensions, and `{found.name}` has {len(found.shape)}"
+        message = f"argument `{param.name}` of `{name}` has {count(len(param.type.dims), 'dimension')}, and `{found.name}` has {len(found.shape)}"
         fail(at, "E0233", message, arg, secondary=declared, help="pass an array of the same rank")
     if param.direction != "in":
         writable(at, found, arg)

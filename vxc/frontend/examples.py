@@ -9,7 +9,7 @@ from typing import Any
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import At, fail, suggestion
+from vxc.frontend.scope import At, count, fail, suggestion
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
 from vxc.source import Span
@@ -138,7 +138,7 @@ def _sizes(at: At, sig: Signature, given: dict[str, Given]) -> dict[typed.Symbol
         if arg is None or arg.generator == "value":
             continue
         if len(arg.shape) != len(param.shape):
-            message = f"`{param.name}` has {len(param.shape)} dimensions, and the example gives {len(arg.shape)}"
+            message = f"`{param.name}` has {count(len(param.shape), 'dimension')}, and the example gives {len(arg.shape)}"
             fail(at, "E0224", message, arg.span, help="give one size for each dimension")
         for extent, size in zip(param.shape, arg.shape):
             if isinstance(extent, typed.Var):

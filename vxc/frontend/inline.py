@@ -10,7 +10,7 @@ from vxc.dtypes import DType
 from vxc.frontend import syntax
 from vxc.frontend.check_expr import choose, dtype_named, require_bool
 from vxc.frontend.generics import bind_generics, known
-from vxc.frontend.scope import At, Scope, State, bind, fail, suggestion
+from vxc.frontend.scope import At, Scope, State, bind, count, fail, suggestion
 from vxc.frontend.typed import Const, Expr, ExternCall, LetIn, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle
 from vxc.source import Span
@@ -40,8 +40,8 @@ def inline(st: State, node: syntax.Call, at: At) -> Steps:
     if st.inlined > _MOST:
         fail(at, "E0223", f"more than {_MOST} calls would be inlined", node, help="bind a result with `let` and use it again")
     if len(node.args) != len(fn.params):
-        count = f"{len(fn.params)} argument{'' if len(fn.params) == 1 else 's'}"
-        fail(at, "E0208", f"`{name}` takes {count}, and {len(node.args)} are given", node, help=f"give it {count}")
+        needed = count(len(fn.params), "argument")
+        fail(at, "E0208", f"`{name}` takes {needed}, and {len(node.args)} are given", node, help=f"give it {needed}")
     values = []
     for arg in node.args:
         values.append((yield arg, at))

@@ -115,6 +115,11 @@ def label(at: At, where: Any, text: str) -> Label:
     return Label(at.source, getattr(where, "span", where), text)
 
 
+def count(n: int, what: str) -> str:
+    """`1 dimension`, `2 dimensions`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A help line naming what was probably meant."""
     close = difflib.get_close_matches(name, [*known], n=1, cutoff=0.6)

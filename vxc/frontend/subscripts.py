@@ -8,7 +8,7 @@ from typing import Any
 from vxc.dtypes import I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.rows import Pick, RowLet
-from vxc.frontend.scope import UNKNOWN, At, State, fail, label, unknown
+from vxc.frontend.scope import UNKNOWN, At, State, count, fail, label, unknown
 from vxc.frontend.typed import Array, Const, Expr
 from vxc.frontend.values import Value, assign, convert, widened
 from vxc.source import Span
@@ -32,7 +32,7 @@ def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[
         fail(at, "E0212", f"`{base.name}` is no array", base, help=hint)
     if len(written) > len(found.shape):
         declared = (label(at, found.span, "declared here"),) if found.span else ()
-        message = f"`{found.name}` has {_count(len(found.shape), 'dimension')}, and {len(written)} indices are given"
+        message = f"`{found.name}` has {count(len(found.shape), 'dimension')}, and {len(written)} indices are given"
         fail(at, "E0212", message, node, secondary=declared, help=f"give at most {len(found.shape)}")
     selected = []
     for k, index in enumerate(written):
@@ -47,10 +47,6 @@ def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[
             help="index every dimension, or loop over one of them with `parallel`",
         )
     return found, selected
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def whole(array: Array, k: int, span: Span, at: At) -> Pick:
@@ -116,14 +112,14 @@ def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Exp
     declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
     if first.number is not None and first.number < 0:
         fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
-    count = last.minus(first)
-    if count.number is not None and count.number < 0:
+    length = last.minus(first).number
+    if length is not None and length < 0:
         fail(
             at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first"
         )
     over = last.minus(size).number
     if past and over is not None and over > 0:
         message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
-        if first.number and count.number is not None:
-            message += f" ({first.number}+{count.number} > {dims.show(size)})"
+        if first.number and length is not None:
+            message += f" ({first.number}+{length} > {dims.show(size)})"
         fail(at, "E0216", message, span, secondary=declared, help="end it at the array's end, or declare the array larger")
