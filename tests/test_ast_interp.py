@@ -365,3 +365,12 @@ def test_calls_are_checked_and_derived_sizes_too():
 def test_tile_constructs_are_refused_for_now():
     text = "kernel k(x: f32[N], out y: f32[N]) { grid b in N { y[b] = x[b]; } }"
     assert fault(text, x=f32(3))[:2] == ("E0401", "a `grid` loop cannot be interpreted yet")
+
+
+def test_pitched_arrays():
+    text = "kernel k(x: f32[B, M : lm, N : ln], out y: i64[2]) { y[0] = lm; y[1] = ln; }"
+    base = np.zeros((3, 7, 9), np.float32)
+    equal(out(text, x=base[:, :4, :5]), [7, 9])
+    equal(out(text, x=base[:1, :4, :5]), [4, 9])
+    equal(out(text, x=base[:, :0, :5]), [0, 5])
+    assert fault(text, x=base[:, :, ::2])[:2] == ("E0706", "stride 2 of `x` (in elements) is 2, but 1 is declared")

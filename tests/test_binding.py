@@ -156,3 +156,12 @@ def test_the_signature_of_a_plan_leaves_out_its_dimensions():
         ArrayParam("x", F32, ("M", "N"), "in", ("ld", 1)),
         ArrayParam("y", F32, ("M", 4), "out"),
     )
+
+
+def test_unbound_strides_are_packed_around_bound_ones():
+    x = ArrayParam("x", F32, ("B", "M", "N"), "in", ("s", "ld", 1))
+    base = np.zeros((2, 7, 9), np.float32)
+    assert bind([x], {"x": describe(base[:1, :4, :5])}, {}).dims == {"B": 1, "M": 4, "N": 5, "ld": 9, "s": 36}
+    pitched_out = ArrayParam("y", F32, ("M", "N"), "out", ("ld", 1))
+    assert bind([PITCHED, pitched_out], {"x": describe(base[0, :4, :5])}, {}).dims["ld"] == 9
+    assert bind([pitched_out], {}, {}, {"M": 3, "N": 4}).dims["ld"] == 4

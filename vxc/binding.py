@@ -8,7 +8,7 @@ wrong call is refused with the same words everywhere.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import inf, isfinite
@@ -20,6 +20,7 @@ from vxc.ir.kernel import Buffer, Const, Value
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
 
+Number = int | float | bool
 Size = int | str | None  # a constant, the name of a dimension, or None: computed from others and checked by the caller
 
 
@@ -53,7 +54,7 @@ class Binding:
     """`dims` by name, `scalars` as Python numbers of their declared type, `shapes` of all array parameters (given or not)."""
 
     dims: dict[str, int]
-    scalars: dict[str, int | float | bool]
+    scalars: dict[str, Number]
     shapes: dict[str, tuple[int | None, ...]]
 
 
@@ -91,7 +92,7 @@ def bind(
     params = tuple(params)
     call = _Call(source, {name: (size, "the given size") for name, size in (dims or {}).items()})
     call.names(params, {**arrays, **scalars})
-    values: dict[str, int | float | bool] = {}
+    values: dict[str, Number] = {}
     given = [p for p in params if isinstance(p, ArrayParam) and p.name in arrays]
     for param in params:
         if isinstance(param, ScalarParam) and param.name in scalars:
@@ -101,6 +102,9 @@ def bind(
     for param in given:
         call.strides(param, arrays[param.name])
     shapes = {p.name: call.shape(p, arrays.get(p.name)) for p in params if isinstance(p, ArrayParam)}
+    for param in params:
+        if isinstance(param, ArrayParam) and None not in shapes[param.name]:
+            call.pack(param, shapes[param.name])
     call.found.raise_if_errors()
     return Binding({name: size for name, (size, _) in call.sizes.items()}, values, shapes)
 
@@ -129,7 +133,7 @@ class _Call:
                 what = "array" if isinstance(param, ArrayParam) else "scalar"
                 self.error("E0708", param, f"{what} argument `{name}` is missing", f"pass {name}={_wanted(param)}")
 
-    def scalar(self, param: ScalarParam, value: object) -> int | float | bool:
+    def scalar(self, param: ScalarParam, value: object) -> Number:
         fitted, problem = fit_scalar(value, param.dtype)
         if problem:
             self.error("E0707", param, f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}")
@@ -157,19 +161,22 @@ class _Call:
             self.error(code, param, f"{place} is {got}, but {by} makes {want} = {size}")
 
     def strides(self, param: ArrayParam, array: Described) -> None:
-        """Declared strides against the array's; the stride of a dimension of one element or none means nothing."""
-        if param.strides is None or len(array.shape) != len(param.shape):
+        """Bind or compare declared strides, where there are two elements along the dimension: otherwise any stride will do."""
+        if param.strides is None or len(array.shape) != len(param.shape) or 0 in array.shape:
             return
-        for axis, want in enumerate(param.strides):
-            if array.strides is None or min(array.shape, default=1) == 0 or array.shape[axis] == 1:
-                got = _product(array.shape[axis + 1 :])
-                if isinstance(want, str):
-                    self.sizes.setdefault(want, (got, f"`{param.name}`"))
-                if array.strides is not None:
-                    continue
-            else:
-                got = array.strides[axis]
-            self.size(param, f"stride {axis} of `{param.name}` (in elements)", want, got, "E0706")
+        for axis, stride in enumerate(row_major(array.shape) if array.strides is None else array.strides):
+            if array.shape[axis] > 1:
+                self.size(param, f"stride {axis} of `{param.name}` (in elements)", param.strides[axis], stride, "E0706")
+
+    def pack(self, param: ArrayParam, shape: Sequence[int]) -> None:
+        """Strides that are still unbound become those of rows packed closely."""
+        stride = 1
+        for extent, want in zip(reversed(shape), reversed(param.strides or ())):
+            if isinstance(want, str):
+                stride, _ = self.sizes.setdefault(want, (stride, f"`{param.name}`"))
+            elif want is not None:
+                stride = want
+            stride *= extent
 
     def shape(self, param: ArrayParam, array: Described | None) -> tuple[int | None, ...]:
         if array is not None:
@@ -185,7 +192,7 @@ class _Call:
         return sizes
 
 
-def fit_scalar(value: object, dtype: DType) -> tuple[int | float | bool, str]:
+def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:
     """`value` as a Python number of `dtype`, and what is wrong with it ("" if nothing)."""
     try:
         if dtype.is_float:
@@ -202,11 +209,13 @@ def fit_scalar(value: object, dtype: DType) -> tuple[int | float | bool, str]:
     return (bool(number) if dtype.kind == "b" else number), ""
 
 
-def _product(sizes: Iterable[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous array."""
+    strides, packed = [], 1
+    for size in reversed(shape):
+        strides.append(packed)
+        packed *= size
+    return tuple(reversed(strides))
 
 
 def _wanted(param: ArrayParam | ScalarParam) -> str:

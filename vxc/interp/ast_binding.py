@@ -1,47 +1,41 @@
-"""A typed kernel's signature for `vxc.binding`: dimensions written as plain names bind, all other sizes are checked after."""
+"""A typed kernel's signature for `vxc.binding`: sizes and strides written as plain names bind, all others are checked after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
-from vxc.binding import ArrayParam, Binding, Described, ScalarParam, Size, bind
+from vxc.binding import ArrayParam, Binding, Described, Number, ScalarParam, Size, bind, row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend.typed import Array, Const, Expr, TypedKernel, Var
 
-Evaluate = Callable[[Binding, Expr], int]
-
-
-def kernel_signature(kernel: TypedKernel) -> tuple[ArrayParam | ScalarParam, ...]:
-    """The parameters of a typed kernel as `bind` takes them."""
-    return tuple(_array_param(p) if isinstance(p, Array) else ScalarParam(p.name, p.dtype, p.span) for p in kernel.params)
+Known = Mapping[str, Number]
+Evaluate = Callable[[Known, Expr], int]  # the value of a size, given dimensions and scalars by name
 
 
 def bind_kernel(
     kernel: TypedKernel, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None, evaluate: Evaluate
 ) -> Binding:
-    """As `bind`; `evaluate` gives the value of a shape expression once the dimensions are bound. All shapes come out complete."""
-    params = kernel_signature(kernel)
+    """As `bind`, with every size and stride compared with what is written, and the shapes of missing `out` arrays complete."""
+    params = tuple(_param(p) for p in kernel.params)
     binding = bind(params, arrays, scalars, dims, source=kernel.source)
-    shapes = dict(binding.shapes)
-    for array, param in zip(kernel.arrays, (p for p in params if isinstance(p, ArrayParam)), strict=True):
-        shape = list(shapes[array.name])
-        for axis, (size, expr) in enumerate(zip(param.shape, array.shape)):
-            if size is not None:
-                continue
-            wanted = evaluate(binding, expr)
-            if shape[axis] is None:
-                shape[axis] = wanted
-            if shape[axis] != wanted or wanted < 0:
-                text = f"dimension {axis} of `{array.name}` is {shape[axis]}, but its declared size `{_text(kernel, expr)}` is {wanted}"
-                raise VxcError(Diagnostic("E0705", text, kernel.source, array.span))
-        shapes[array.name] = tuple(shape)
-    return replace(binding, shapes=shapes)
+    known: dict[str, Number] = {**binding.dims, **binding.scalars}
+    known |= _hidden(kernel, arrays, known, evaluate)
+    shapes = {array.name: _shape(kernel, array, binding.shapes[array.name], known, evaluate) for array in kernel.arrays}
+    for array in kernel.arrays:
+        if array.name in arrays:
+            _check_strides(kernel, array, arrays[array.name], known, evaluate)
+    return replace(binding, dims={dim.name: int(known[dim.name]) for dim in kernel.dims}, shapes=shapes)
 
 
-def _array_param(array: Array) -> ArrayParam:
-    shape = tuple(_size(e) for e in array.shape)
-    return ArrayParam(array.name, array.dtype, shape, array.mode, _strides(array), array.span)
+def _param(param) -> ArrayParam | ScalarParam:
+    if not isinstance(param, Array):
+        return ScalarParam(param.name, param.dtype, param.span)
+    strides = None
+    if any(param.pitches[1:]):
+        strides = tuple(_size(factors[0]) if len(factors) == 1 else None if factors else 1 for factors in _strides(param))
+    return ArrayParam(param.name, param.dtype, tuple(map(_size, param.shape)), param.mode, strides, param.span)
 
 
 def _size(expr: Expr) -> Size:
@@ -50,22 +44,46 @@ def _size(expr: Expr) -> Size:
     return expr.symbol.name if isinstance(expr, Var) and expr.symbol.kind == "dim" else None
 
 
-def _strides(array: Array) -> tuple[Size, ...] | None:
-    """Row-major over the allotted sizes; None for a stride that is a product of several."""
-    if not any(array.pitches):
-        return None
-    allotted = [pitch or size for pitch, size in zip(array.pitches, array.shape, strict=True)]
-    strides: list[Size] = [1]
-    for size in reversed(allotted[1:]):
-        strides.append(_times(_size(size), strides[-1]))
-    return tuple(reversed(strides))
+def _strides(array: Array) -> list[Sequence[Expr]]:
+    """For each dimension the factors of its stride: the elements allotted to each dimension inside it."""
+    allotted = [pitch or size for pitch, size in zip(array.pitches, array.shape)]
+    return [allotted[axis + 1 :] for axis in range(len(allotted))]
 
 
-def _times(size: Size, stride: Size) -> Size:
-    if isinstance(size, int) and isinstance(stride, int):
-        return size * stride
-    return size if stride == 1 else stride if size == 1 else None
+def _hidden(kernel: TypedKernel, arrays: Mapping[str, Described], known: Known, evaluate: Evaluate) -> dict[str, int]:
+    """Pitches that no stride shows alone: `f32[B, M : lm, N]` has the stride lm * N. Closest packing where nothing shows them."""
+    found: dict[str, int] = {}
+    for array in kernel.arrays:
+        for axis, (pitch, size) in enumerate(zip(array.pitches, array.shape)):
+            name = _size(pitch) if pitch else None
+            if not isinstance(name, str) or name in known or name in found:
+                continue
+            found[name] = evaluate({**known, **found}, size)
+            given = arrays.get(array.name)
+            if given and given.strides and axis and given.shape[axis - 1] > 1 and 0 not in given.shape:
+                inner = [evaluate({**known, **found}, e) for e in _strides(array)[axis]]
+                found[name] = given.strides[axis - 1] // max(prod(inner), 1)
+    return found
 
 
-def _text(kernel: TypedKernel, expr: Expr) -> str:
-    return kernel.source.slice(expr.span)
+def _shape(kernel: TypedKernel, array: Array, shape: Sequence[int | None], known: Known, evaluate: Evaluate) -> tuple[int, ...]:
+    complete = []
+    for axis, (size, expr) in enumerate(zip(shape, array.shape)):
+        wanted = evaluate(known, expr)
+        size = wanted if size is None else size
+        if size != wanted or size < 0:
+            text = f"dimension {axis} of `{array.name}` is {size}, but its declared size `{kernel.source.slice(expr.span)}` is {wanted}"
+            raise VxcError(Diagnostic("E0705", text, kernel.source, array.span))
+        complete.append(size)
+    return tuple(complete)
+
+
+def _check_strides(kernel: TypedKernel, array: Array, given: Described, known: Known, evaluate: Evaluate) -> None:
+    if not any(array.pitches[1:]) or 0 in given.shape:
+        return
+    strides = given.strides or row_major(given.shape)
+    for axis, factors in enumerate(_strides(array)):
+        wanted = prod(evaluate(known, e) for e in factors)
+        if given.shape[axis] > 1 and strides[axis] != wanted:
+            text = f"stride {axis} of `{array.name}` (in elements) is {strides[axis]}, but {wanted} is declared"
+            raise VxcError(Diagnostic("E0706", text, kernel.source, array.span))

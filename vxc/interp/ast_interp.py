@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vxc.binding import Binding, Described, describe
+from vxc.binding import Binding, Described, Number, describe
 from vxc.dtypes import F64, I8, DType
 from vxc.frontend.typed import Atomic, Load, TypedKernel
 from vxc.interp.ast_binding import bind_kernel
@@ -44,7 +44,7 @@ def run_ast(
     machine = Machine(kernel, _HANDLERS, debug, trap_div)
     with np.errstate(all="ignore"):
         binding = bind_shapes(kernel, {name: describe(array) for name, array in arrays.items()}, scalars, dims)
-        _bind_scalars(machine, binding)
+        _bind_scalars(machine, {**binding.dims, **binding.scalars})
         loaded = {node.array for node in walk(kernel.body) if isinstance(node, (Load, Atomic))}
         for array in kernel.arrays:
             data = arrays.get(array.name)
@@ -63,9 +63,9 @@ def bind_shapes(
 ) -> Binding:
     """Check a call of `kernel` and give the shape of every array parameter, of missing `out` arrays too."""
 
-    def evaluate(binding: Binding, expr) -> int:
+    def evaluate(known: Mapping[str, Number], expr) -> int:
         machine = Machine(kernel, _HANDLERS, False, False)
-        _bind_scalars(machine, binding)
+        _bind_scalars(machine, known)
         return int(machine.run(expr, Scope()))
 
     return bind_kernel(kernel, arrays, scalars, dims, evaluate)
@@ -80,10 +80,9 @@ def poison(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     return np.full(shape, value, dtype.numpy)
 
 
-def _bind_scalars(machine: Machine, binding: Binding) -> None:
-    known = {**binding.dims, **binding.scalars}
+def _bind_scalars(machine: Machine, known: Mapping[str, Number]) -> None:
     for symbol in (*machine.kernel.dims, *machine.kernel.params):
         value = known.get(symbol.name)
         if value is not None:
-            exact = isinstance(value, float)
-            machine.values[symbol] = cast(value, F64, symbol.dtype) if exact else np.asarray(value, symbol.dtype.numpy)
+            is_float = isinstance(value, float)
+            machine.values[symbol] = cast(value, F64, symbol.dtype) if is_float else np.asarray(value, symbol.dtype.numpy)
