@@ -79,9 +79,9 @@ def _computable(facts: KernelFacts, f: Form) -> bool:
 
 
 def _instances(facts: KernelFacts, symbols: list[str], accesses: Sequence[Access]) -> Iterator[dict[str, int]]:
-    """Sizes to try, small ones first: dimensions from 1, scalars from 0, and one past each constant."""
+    """Sizes to try, small ones first: dimensions from 1, scalars from 0, and one past each constant and its double."""
     forms = [f for a in accesses for f in _relevant(facts, a)]
-    constants = sorted({abs(c) + 1 for f in forms for c in _constants(f) if abs(c) < CONSTANT} - set(SMALL))
+    constants = sorted({k * abs(c) + 1 for f in forms for c in _constants(f) if abs(c) < CONSTANT for k in (1, 2)} - set(SMALL))
     sizes = {u.name for u in facts.ranges.least if isinstance(u, Atom)}
     choices = [([] if s in sizes else [0]) + [*SMALL, *constants] for s in symbols]
     near = islice(product(*(c[: len(SMALL)] for c in choices)), INSTANCES)

@@ -1,0 +1,334 @@
+"""prove-parallel: what is accepted, what is refused and in which words, and that neither is ever wrong."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from vxc.diag import VxcError, render_all
+from vxc.frontend.check import check
+from vxc.frontend.lower import lower
+from vxc.frontend.parse import parse
+from vxc.ir.plan import Plan
+from vxc.ir.reader import read_ir
+from vxc.pass_manager import Context, run_pass
+from vxc.passes.prove_parallel import PROVE_PARALLEL
+from vxc.source import Source
+
+
+def prove(text: str, **defines) -> tuple[Plan, Context]:
+    source = Source("k.vx", text)
+    module = parse(source)
+    context = Context(target=None, source=source)
+    return run_pass(PROVE_PARALLEL, lower(check(module, source, module.items[0].name, defines)), context), context
+
+
+def findings(text: str) -> list[str]:
+    """Code and message of each diagnostic; none where everything is proved."""
+    try:
+        prove(text)
+    except VxcError as error:
+        return [f"{d.code} {d.message}" for d in error.diagnostics]
+    return []
+
+
+ACCEPTED = {
+    "elementwise": "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }",
+    "transpose": "kernel k(x: f32[M, N], out y: f32[N, M]) { parallel i in M, j in N { y[j, i] = x[i, j]; } }",
+    "reversed": "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[N - 1 - i] = x[i]; } }",
+    "strided": "kernel k(x: f32[N], out y: f32[M]) { parallel i in N { y[2 * i] = x[i]; y[2 * i + 1] = x[i]; } }",
+    "stepped": "kernel k(out y: f32[N]) { parallel i in 0..N step 3 { y[i] = 0.0; } }",
+    "blocks of 16": "kernel k(out y: f32[N]) { parallel i in N // 16 { parallel j in 16 { y[i * 16 + j] = 0.0; } } }",
+    "blocks of 16, serial": "kernel k(out y: f32[N]) { parallel i in N // 16 { serial j in 16 { y[i * 16 + j] = 0.0; } } }",
+    "lanes": "kernel k(out y: f32[N]) { parallel t in 32 { serial j in 16 { y[j * 32 + t] = 0.0; } } }",
+    "rows of N": "kernel k(x: f32[M, N], out y: f32[L]) { parallel i in M, j in N { y[i * N + j] = x[i, j]; } }",
+    "digits": "kernel k(x: f32[N], out y: f32[M, 7]) { parallel i in N { y[i // 7, i % 7] = x[i]; } }",
+    "three digits": "kernel k(x: f32[N], out y: f32[4, M, 8]) { parallel i in N { y[i % 4, i // 32, i // 4 % 8] = x[i]; } }",
+    "digits of N": "kernel k(x: f32[L], z: f32[N], out y: f32[M, N]) { parallel i in L { y[i // N, i % N] = x[i]; } }",
+    "skewed": "kernel k(x: f32[M, N], out y: f32[L, N]) { parallel i in M, j in N { y[i + j, j] = x[i, j]; } }",
+    "swizzled": "kernel k(inout y: f32[64]) { parallel i in 64 { y[(i // 8) * 8 + ((i % 8) ^ (i // 8))] = 1.0; } }",
+    "halves swapped in place": """kernel k(inout x: f32[M, N]) {
+        parallel i in M, j in N // 2 { let t = x[i, j]; x[i, j] = x[i, j + N // 2]; x[i, j + N // 2] = t; } }""",
+    "mirrored in place": """kernel k(inout x: f32[N]) {
+        parallel j in N // 2 { let t = x[j]; x[j] = x[N - 1 - j]; x[N - 1 - j] = t; } }""",
+    "transposed in place": """kernel k(inout z: f32[N, N]) {
+        parallel i in N, j in N { if j < i && i < N { let t = z[i, j]; z[i, j] = z[j, i]; z[j, i] = t; } } }""",
+    "triangle": "kernel k(out y: f32[N, N]) { parallel i in N { parallel j in i..N { y[i, j] = 0.0; y[j, i] = 0.0; } } }",
+    "one iteration alone": "kernel k(x: f32[N], out y: f32[1]) { parallel i in N { if i == 0 { y[0] = x[i]; } } }",
+    "shifted reads of another array": "kernel k(x: f32[N], out y: f32[N]) { parallel i in 1..N { y[i] = x[i - 1]; } }",
+    "sibling loops": "kernel k(inout y: f32[N], x: f32[N]) { parallel i in N { y[i] = x[i]; } parallel i in N { y[N - 1 - i] = x[i]; } }",
+    "atomics": "kernel k(p: i32[N], inout h: i32[64]) { parallel i in N { atomic_add(h[p[i]], 1); } }",
+    "privates": """kernel k(x: f32[M, N], out y: f32[M]) { parallel i in M {
+        local m: f32[4] = 0.0; var t = 0.0; serial j in N { t += x[i, j]; m[j % 4] = t; } y[i] = t + m[0]; } }""",
+    "rows in place": "kernel k(inout x: f32[M, N]) { parallel i in M { let s = sum(x[i]); x[i] = x[i] / s; } }",
+    "scan": "kernel k(x: f32[M, N], out y: f32[M, N]) { parallel i in M { y[i] = cumsum(x[i]); } }",
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_accepted(name):
+    plan, _ = prove(ACCEPTED[name])
+    loops = [i for i in plan.kernels[0].insts if i.op == "loop" and i.attr("kind") == "parallel"]
+    assert all(i.attr("independent") == "proved" for i in loops)
+
+
+COLLIDES = "E0312 `parallel` iterations collide: "
+REFUSED = {
+    "halved index": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i // 2] = x[i]; } }",
+        [COLLIDES + "i=0 and i=1 both write `y[0]`"],
+    ),
+    "modulus": (
+        "kernel k(x: f32[N], out y: f32[7]) { parallel i in N { y[i % 7] = x[i]; } }",
+        [COLLIDES + "i=0 and i=7 both write `y[0]`"],
+    ),
+    "sum of indices": (
+        "kernel k(x: f32[M, N], out y: f32[L]) { parallel i in M, j in N { y[i + j] = x[i, j]; } }",
+        [COLLIDES + "i=0, j=1 and i=1, j=0 both write `y[1]`"],
+    ),
+    "blocks of 17 every 16": (
+        "kernel k(out y: f32[N]) { parallel i in N // 16 { parallel j in 17 { y[i * 16 + j] = 0.0; } } }",
+        [COLLIDES + "i=0, j=16 and i=1, j=0 both write `y[16]`"],
+    ),
+    "variable outside": (
+        "kernel k(x: f32[N], out y: f32[1]) { parallel i in 1 { var t = 0.0; parallel j in N { t += x[j]; } y[i] = t; } }",
+        [COLLIDES + "j=0 and j=1 both write `t`"],
+    ),
+    "local shared by rows": (
+        "kernel k(x: f32[N]) { local m: f32[4]; parallel i in N { m[0] = x[i]; } }",
+        [COLLIDES + "i=0 and i=1 both write `m[0]`"],
+    ),
+    "previous element": (
+        "kernel k(inout y: f32[N]) { parallel i in 1..N { y[i] = y[i - 1]; } }",
+        [COLLIDES + "i=2 reads `y[1]` which i=1 writes"],
+    ),
+    "guarded previous element": (
+        "kernel k(inout y: f32[N]) { parallel i in N { if i > 0 && i < N - 1 { y[i] = y[i - 1]; } } }",
+        [COLLIDES + "i=2 reads `y[1]` which i=1 writes"],
+    ),
+    "element of another iteration": (
+        "kernel k(x: f32[64], inout s: f32[64], out y: f32[64]) { parallel t in 64 { s[t] = x[t]; if t < 48 { y[t] = s[47 - t]; } } }",
+        [COLLIDES + "t=47 reads `s[0]` which t=0 writes"],
+    ),
+    "read beside atomics": (
+        "kernel k(inout h: f32[1], out y: f32[N]) { parallel i in N { atomic_add(h[0], 1.0); y[i] = h[0]; } }",
+        [COLLIDES + "i=0 reads `h[0]` which i=1 updates"],
+    ),
+    "unknown stride": (
+        "kernel k(s: i64, out y: f32[N]) { parallel i in N { y[i * s] = 0.0; } }",
+        [COLLIDES + "i=0 and i=1 both write `y[0]`"],
+    ),
+    "scatter": (
+        "kernel k(p: i64[N], x: f32[N], out y: f32[M]) { parallel i in N { y[p[i]] = x[i]; } }",
+        ["E0313 cannot prove that `parallel` iterations over `i` touch different elements of `y`"],
+    ),
+    "condition on data": (
+        "kernel k(x: f32[N], out y: f32[1]) { parallel i in N { if x[i] > 0.0 { y[0] = x[i]; } } }",
+        ["E0313 cannot prove that `parallel` iterations over `i` touch different elements of `y`"],
+    ),
+    "past the end": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i + 1]; } }",
+        ["E0310 index i + 1 of `x` reaches N, past its extent N"],
+    ),
+    "before the start": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i - 1]; } }",
+        ["E0310 index i - 1 of `x` reaches -1, before its start"],
+    ),
+    "past a local's end": (
+        "kernel k(out y: f32[N]) { parallel i in N { local m: f32[8]; serial j in 9 { m[j] = 0.0; } y[i] = m[0]; } }",
+        ["E0310 index j of `m` reaches 8, past its extent 8"],
+    ),
+    "two mistakes, in order": (
+        "kernel k(x: f32[N], out y: f32[1], out z: f32[1]) { parallel i in N { z[0] = x[i]; y[0] = x[i]; } }",
+        [COLLIDES + "i=0 and i=1 both write `z[0]`", COLLIDES + "i=0 and i=1 both write `y[0]`"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    text, expected = REFUSED[name]
+    assert findings(text) == expected
+
+
+def test_bounds_are_reported_only_where_certain():
+    for body in (
+        "if i + 1 < N { y[i] = x[i + 1]; }",
+        "y[i] = if i > 0 { x[i - 1] } else { 0.0 };",
+        "serial j in N { if j == i { break; } y[i] = x[i + 1]; }",
+        "y[i] = x[i + M];",
+    ):
+        assert findings(f"kernel k(x: f32[N], z: f32[M], out y: f32[N]) {{ parallel i in N {{ {body} }} }}") == [], body
+
+
+def test_promise_is_kept_and_remarked():
+    text = 'kernel k(p: i64[N], x: f32[N], out y: f32[M]) { @independent("p is a permutation") parallel i in N { y[p[i]] = x[i]; } }'
+    plan, context = prove(text)
+    assert [i.attr("independent") for i in plan.kernels[0].insts if i.op == "loop"] == ["p is a permutation"]
+    assert [r.message for r in context.remarks] == ['iterations over `i` are independent, on the author\'s word: "p is a permutation"']
+
+
+def test_text_of_a_collision():
+    text = "kernel rowsum(x: f32[N], inout s: f32[1]) {\n    parallel i in N {\n        s[0] = s[0] + x[i];\n    }\n}\n"
+    with pytest.raises(VxcError) as error:
+        prove(text)
+    assert render_all(error.value.diagnostics) == (
+        "error[E0312]: `parallel` iterations collide: i=0 and i=1 both write `s[0]`\n"
+        "  --> k.vx:3:9\n"
+        "   |\n"
+        " 3 |     s[0] = s[0] + x[i];\n"
+        "   |     ^^^^ written here by every `i`\n"
+        "   = help: use `sum(x)`, `atomic_add(s[0], x[i])`, or a `serial` loop"
+    )
+
+
+def test_text_of_what_cannot_be_proven():
+    with pytest.raises(VxcError) as error:
+        prove("kernel k(p: i64[N], x: f32[N], out y: f32[M]) {\n    parallel i in N { y[p[i]] = x[i]; }\n}\n")
+    assert render_all(error.value.diagnostics) == (
+        "error[E0313]: cannot prove that `parallel` iterations over `i` touch different elements of `y`\n"
+        "  --> k.vx:2:23\n"
+        "   |\n"
+        " 2 |     parallel i in N { y[p[i]] = x[i]; }\n"
+        "   |                       ^^^^^^^ which element this is depends on data\n"
+        '   = help: if they do, say why with `@independent("reason")` on the loop; else use `atomic_add` or a `serial` loop'
+    )
+
+
+def test_sizes_and_both_places_are_shown():
+    with pytest.raises(VxcError) as error:
+        prove("kernel k(inout y: f32[N]) {\n    parallel i in 1..N { y[i] = y[i - 1]; }\n}\n")
+    (d,) = error.value.diagnostics
+    assert (d.label, d.notes, [label.text for label in d.secondary]) == ("read here", ("seen for N = 3",), ["written here"])
+
+
+def test_ir_without_source_has_no_place():
+    text = """kernel @k(%N: i64, @y: f32[%N] out) stage=tile {
+      %i = loop 0, %N {kind="parallel"}
+        store @y, 0, 1.0:f32
+      end %i
+    }
+    """
+    with pytest.raises(VxcError) as error:
+        PROVE_PARALLEL.run(read_ir(Source("k.vxir", text)), Context(target=None))
+    assert [(d.code, d.source) for d in error.value.diagnostics] == [("E0312", None)]
+
+
+@pytest.mark.parametrize(
+    "line", ["a[i] = a[i] * 2.0;", "y[i, {n}] = a[i];", "z[i * 2000 + {n}] = a[i];"], ids=["one element", "a row", "flattened rows"]
+)
+def test_straight_line_code_is_linear(line):
+    """2,000 statements: pairs would be two million comparisons."""
+    body = "\n".join(line.format(n=n) for n in range(2000))
+    assert findings(f"kernel k(inout a: f32[N], out y: f32[N, 2000], out z: f32[M]) {{ parallel i in N {{\n{body}\n}} }}") == []
+
+
+# Against enumeration ------------------------------------------------------------------------------------------------------
+
+DIVISIONS = {"//": lambda a, b: a // b if b else 0, "%": lambda a, b: a % b if b else 0}
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "^": lambda a, b: a ^ b,
+    **DIVISIONS,
+    "<": lambda a, b: a < b,
+    "==": lambda a, b: a == b,
+}
+
+
+def value(e, env: dict[str, int]) -> int:
+    return OPERATIONS[e[0]](value(e[1], env), value(e[2], env)) if isinstance(e, tuple) else env.get(e, e)
+
+
+def text(e) -> str:
+    return f"({text(e[1])} {e[0]} {text(e[2])})" if isinstance(e, tuple) else str(e)
+
+
+@st.composite
+def kernels(draw):
+    """(loops, accesses): loops are (kind, index, start, extent), accesses (index expressions, is a write, guard or None)."""
+    names = "ijk"[: draw(st.integers(1, 3))]
+    extents = st.sampled_from([1, 2, 3, 4, 6, "N", "M", ("//", "N", 2)])
+    loops = [(draw(st.sampled_from(["parallel", "parallel", "serial"])) if n else "parallel", name, draw(st.integers(0, 1)), draw(extents))
+             for n, name in enumerate(names)]  # fmt: skip
+    leaves = st.sampled_from([*names, *names, "N", "M", 1, 2, 3, 4])
+    pieces = st.one_of(
+        st.sampled_from(names),
+        st.tuples(st.just("*"), st.sampled_from(names), st.sampled_from([2, 3, 4, "N", "M"])),
+        st.tuples(st.sampled_from(["//", "%"]), leaves, st.sampled_from([2, 3, 4, "N"])),
+        st.tuples(st.sampled_from(["+", "-", "^"]), leaves, leaves),
+    )
+    index = st.one_of(pieces, st.tuples(st.sampled_from(["+", "-"]), pieces, pieces))
+    rank = draw(st.integers(1, 2))
+    guard = st.one_of(st.none(), st.tuples(st.sampled_from(["<", "=="]), leaves, leaves))
+    accesses = [([draw(index) for _ in range(rank)], draw(st.booleans()) if n else True, draw(guard)) for n in range(draw(st.integers(1, 3)))]
+    return loops, accesses
+
+
+def source_text(loops, accesses) -> str:
+    heads = "".join(f"{kind} {name} in {start}..{text(extent)} {{ " for kind, name, start, extent in loops)
+    body = ""
+    for n, (indices, write, guard) in enumerate(accesses):
+        element = f"y[{', '.join(map(text, indices))}]"
+        line = f"{element} = 1.0; " if write else f"let r{n} = {element}; "
+        body += f"if {text(guard)} {{ {line} }} " if guard else line
+    rank = ", ".join(["Y", "X"][: len(accesses[0][0])])
+    return f"kernel k(n: f32[N], m: f32[M], inout y: f32[{rank}]) {{ {heads}{body}{'}' * len(loops)} }}"
+
+
+def conflicts(loops, accesses, sizes: dict[str, int]):
+    """(indices, indices, element) of executions that touch one element >= 0, one of them a write, in different parallel iterations."""
+    def executions(env, rest):
+        if not rest:
+            yield env
+            return
+        _, name, start, extent = rest[0]
+        for x in range(start, value(extent, env)):
+            yield from executions({**env, name: x}, rest[1:])
+
+    touched: dict[tuple, list] = {}
+    for env in executions(dict(sizes), loops):
+        for indices, write, guard in accesses:
+            if guard is None or value(guard, env):
+                touched.setdefault(tuple(value(e, env) for e in indices), []).append((env, write))
+    for element, all_ in touched.items():
+        if min(element) >= 0:
+            for (a, w), (b, v) in itertools.permutations(all_, 2):
+                different = next((kind for kind, name, *_ in loops if a[name] != b[name]), "")
+                if (w or v) and different == "parallel":
+                    yield a, b, element
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(kernels())
+def test_verdicts_agree_with_enumeration(kernel):
+    loops, accesses = kernel
+    try:
+        prove(source_text(loops, accesses))
+    except VxcError as error:
+        diagnostics = error.diagnostics
+    else:
+        for n, m in itertools.product((1, 2, 3, 5), repeat=2):
+            assert not list(conflicts(loops, accesses, {"N": n, "M": m}))
+        return
+    assume({d.code for d in diagnostics} <= {"E0312", "E0313"})
+    for d in diagnostics:
+        if d.code == "E0312":
+            first, second, element = _claim(d.message)
+            stated = dict(re.findall(r"(\w) = (\d+)", " ".join(d.notes)))
+            tried = [(int(stated.get("N", n)), int(stated.get("M", m))) for n, m in itertools.product((1, 2), repeat=2)]
+            found = (c for n, m in tried for c in conflicts(loops, accesses, {"N": n, "M": m}))
+            assert any({**a, **first} == a and {**b, **second} == b and element == e for a, b, e in found), d.message
+
+
+def _claim(message: str) -> tuple[dict[str, int], dict[str, int], tuple[int, ...]]:
+    """The two iterations and the element that an E0312 names."""
+    one, two = re.findall(r"((?:\w=\d+(?:, )?)+)", message)
+    element = re.search(r"`y\[(.*?)\]`", message)
+    first, second = ({n: int(x) for n, x in re.findall(r"(\w)=(\d+)", part)} for part in (one, two))
+    return first, second, tuple(map(int, element.group(1).split(", ")))
