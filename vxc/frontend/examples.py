@@ -102,6 +102,7 @@ def typed_example(
     """The example checked against the parameters. Sizes and dtypes fixed by `-D` replace the written ones."""
     arrays, scalars = [], []
     sizes = _sizes(at, sig, given)
+    resized = any(type(value) is int for value in defines.values())
     for written, param in zip(kernel.params, sig.params):
         arg = given.get(param.name)
         if arg is None:
@@ -122,7 +123,7 @@ def typed_example(
         if arg.value is not param.dtype and written.type.name not in defines:
             message = f"`{param.name}` has elements of `{param.dtype}`, and the example gives `{arg.value}`"
             fail(at, "E0224", message, arg.span, help=f"write `{arg.generator}({param.dtype}, ..)`")
-        arrays.append((param.name, arg.generator, param.dtype, _shape(at, param, arg, sizes, sig), arg.bounds))
+        arrays.append((param.name, arg.generator, param.dtype, _shape(at, param, arg, sizes, resized), arg.bounds))
     return typed.Example(tuple(arrays), tuple(scalars), node.span)
 
 
@@ -146,7 +147,7 @@ def _sizes(at: At, sig: Signature, given: dict[str, Given]) -> dict[typed.Symbol
     return sizes
 
 
-def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, sig: Signature) -> tuple[int, ...]:
+def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, resized: bool) -> tuple[int, ...]:
     shape = tuple(dims.linear(extent, sizes).number for extent in param.shape)
     for k, (size, written) in enumerate(zip(shape, arg.shape)):
         if size is None:
@@ -157,7 +158,7 @@ def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, sig: Signature) 
                 arg.span,
                 help="give every array that the size depends on",
             )
-        if size != written and not sig.fixed:
+        if size != written and not resized:
             message = f"dimension {k} of `{param.name}` is {written}, and the other arguments make it {size}"
             fail(at, "E0224", message, arg.span, help="give arrays of one dimension name the same size")
     return shape
