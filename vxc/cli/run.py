@@ -1,0 +1,143 @@
+"""`vxc run`: run a kernel on files, made-up arrays or its example, on a GPU or in an interpreter."""
+
+from __future__ import annotations
+
+import click
+import numpy as np
+
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module, require_kernels
+from vxc.cli.compiling import build, resources
+from vxc.diag import Diagnostic, VxcError
+from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
+from vxc.driver import Compiled
+from vxc.dtypes import from_numpy
+from vxc.frontend import syntax
+from vxc.frontend.check import check
+from vxc.frontend.typed import TypedKernel
+from vxc.inputs import complete, generics_of, read_arguments
+from vxc.runtime.arrays import write_array
+from vxc.runtime.driver import unavailable
+from vxc.source import Source
+
+_SHOWN = 4  # elements of an output
+
+_EXECUTORS = {
+    "gpu": lambda kernel, compiled, debug: gpu_executor(compiled),
+    "flat": lambda kernel, compiled, debug: flat_executor("flat", kernel, compiled.after("prove-parallel"), debug),
+    "flat:thread": lambda kernel, compiled, debug: flat_executor("flat:thread", kernel, compiled.plan, debug),
+    "ast": lambda kernel, compiled, debug: ast_executor(kernel, debug),
+}
+
+
+@click.command()
+@click.argument("file", metavar="FILE.vx")
+@click.option("-a", "arguments", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=pairs,
+              help="An argument: FILE.npy, FILE.npz:KEY, a number, or made up, as rand:f32[8,64]; default: as the example line says.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of made-up arrays.")
+@click.option("--on", type=click.Choice(list(_EXECUTORS)), help="Where to run; default: gpu, or flat where there is none.")
+@click.option("--check", "checked", is_flag=True, help="Compare with the AST interpreter; exit 3 on a difference.")
+@click.option("-o", "files", metavar="NAME=FILE.npy", type=TEXT, multiple=True, callback=pairs,
+              help="Write an output; the file appears whole or not at all.")  # fmt: skip
+@kernel_options
+def command(settings: Settings, file: str, arguments: dict, seed: int, on: str | None, checked: bool, files: dict) -> Status:
+    """Run one kernel and show what it gives."""
+    source, module = read_module(file)
+    item = _chosen(module, source, settings.kernel)
+    values = read_arguments(arguments, item, settings.defines, seed)
+    defines = {**generics_of(item, values), **settings.defines}
+    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
+    _check_outputs(kernel, files)
+    call = complete(kernel, values, seed=seed)
+    compiled = build(kernel, settings)
+    place = on or _default_place()
+    used = _resources(compiled, place)
+    executor: Executor = _EXECUTORS[place](kernel, compiled, settings.debug)
+    results = executor.run(call, seed)
+    for name, path in files.items():
+        write_array(path, results[name])
+    difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose) if checked else None
+    if settings.json:
+        print_json(_report(kernel, place, used, results, checked, difference))
+    else:
+        _print(used, results, checked, difference, executor)
+    return Status.DIFFERENCE if difference else Status.OK
+
+
+def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.Kernel:
+    """The syntax of the kernel to run: the named one, or the only one."""
+    names = require_kernels(module, source)
+    if name is None and len(names) > 1:
+        raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {', '.join(names)}", help="name one, with -k"))
+    kernels = {item.name: item for item in module.items if type(item) is syntax.Kernel}
+    if name is not None and name not in kernels:
+        check(module, source, name)  # says what is wrong with the name
+    return kernels[name or names[0]]
+
+
+def _check_outputs(kernel: TypedKernel, files: dict[str, str]) -> None:
+    outputs = [array.name for array in kernel.arrays if array.mode != "in"]
+    for name in files:
+        if name not in outputs:
+            raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no output `{name}`", help=f"its outputs are {', '.join(outputs)}"))
+
+
+def _default_place() -> str:
+    lacking = unavailable()
+    if lacking is None:
+        return "gpu"
+    note(f"no GPU ({lacking}): running on the flat interpreter")
+    return "flat"
+
+
+def _resources(compiled: Compiled, place: str) -> list[str]:
+    """What the machine code uses; where that cannot be made, an error only if it is to run."""
+    try:
+        return resources(compiled)
+    except VxcError as error:
+        if place == "gpu" or error.diagnostics[0].code != "E0601":
+            raise
+        note(f"not compiled: {error.diagnostics[0].message}")
+        return []
+
+
+# ---- output ----------------------------------------------------------------------------------------------------------
+
+
+def _print(used: list[str], results: Results, checked: bool, difference: Difference | None, executor: Executor) -> None:
+    for line in used:
+        print(line)
+    for name, array in results.items():
+        facts = "".join(f"  {key} {value}" for key, value in _statistics(array).items())
+        more = " .." if array.size > _SHOWN else ""
+        print(f"{name}: {from_numpy(array.dtype)}{list(array.shape)}{facts}  [{' '.join(_first(array))}{more}]")
+    if difference:
+        print(f"check: {difference}")
+    elif checked:
+        bounded = [name for name in results if name in executor.loose]
+        print("check: equal to ast" + (f", {', '.join(bounded)} within the bound" if bounded else " to the bit"))
+
+
+def _report(kernel: TypedKernel, place: str, used: list[str], results: Results, checked: bool, difference: Difference | None) -> dict:
+    outputs = {
+        name: {"dtype": str(from_numpy(a.dtype)), "shape": list(a.shape), "statistics": _statistics(a), "first": _first(a)}
+        for name, a in results.items()
+    }
+    report = {"kernel": kernel.name, "on": place, "resources": used, "outputs": outputs}
+    return report | ({"check": str(difference or "equal")} if checked else {})
+
+
+def _first(array: np.ndarray) -> list[str]:
+    return [str(value) for value in array.reshape(-1)[:_SHOWN]]
+
+
+def _statistics(array: np.ndarray) -> dict[str, str]:
+    """Least, mean and greatest of the finite elements, and how many are NaN or infinite; "" for an empty array."""
+    if not array.size:
+        return {}
+    if not from_numpy(array.dtype).is_float:
+        return {"min": str(array.min()), "max": str(array.max())}
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    found = {"min": f"{finite.min():.6g}", "mean": f"{finite.mean():.6g}", "max": f"{finite.max():.6g}"} if finite.size else {}
+    counts = {"nan": int(np.isnan(wide).sum()), "inf": int(np.isinf(wide).sum())}
+    return found | {key: f"{count:,}" for key, count in counts.items() if count}
