@@ -38,8 +38,9 @@ def run_ast(
 
     An `out` array may be missing: then it is allocated, its size taken from the other arrays or from `dims`, and holds NaN
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
-    open here. `debug` checks `@independent` loops, `trap_div` refuses integer division by 0.
-    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724 for faults on the way.
+    open here. `debug` checks `@independent` loops and looks for reads of what was never written; `trap_div` refuses
+    integer division by 0.
+    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724 and E0731 for faults on the way.
     """
     machine = Machine(kernel, _HANDLERS, debug, trap_div)
     with np.errstate(all="ignore"):
@@ -52,7 +53,8 @@ def run_ast(
                 machine.memory[array] = Storage(data, constant=True)
                 continue
             data = poison(binding.shapes[array.name], array.dtype) if data is None else np.array(data, order="C")
-            written = np.zeros(data.shape, np.bool_) if array.mode == "out" and array in loaded else None
+            watched = debug and array.mode == "out" and array in loaded
+            written = np.zeros(data.shape, np.bool_) if watched else None
             machine.memory[array] = Storage(data, written=written)
         machine.run(kernel.body, Scope())
     return {array.name: machine.memory[array].data for array in kernel.arrays if array.mode != "in"}

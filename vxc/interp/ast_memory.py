@@ -13,7 +13,7 @@ import numpy as np
 
 from vxc.dtypes import DType
 from vxc.interp.ast_scope import Scope
-from vxc.semantics import Order, accumulator, cast, evaluate, scan
+from vxc.semantics import Order, evaluate, scan
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +100,7 @@ _SCANS = {"add": "sum", "max": "max", "min": "min"}
 
 
 def _in_turn(op: str, dtype: DType, elements: np.ndarray, flat: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Combine values[k] into elements[flat[k]] for k = 0, 1 ..; gives what each found there.
+    """Combine values[k] into elements[flat[k]] for k = 0, 1 ..; gives what each found there. Atomics are on types of 32 bits or more.
 
     Element by element, each a scan from left to right, or turn by turn: all elements' first values, all their second ones.
     """
@@ -108,20 +108,17 @@ def _in_turn(op: str, dtype: DType, elements: np.ndarray, flat: np.ndarray, valu
     starts = np.flatnonzero(np.diff(flat[by_element], prepend=-1))
     counts = np.diff(starts, append=flat.size)
     before = np.empty(flat.size, elements.dtype)
-    if len(starts) < counts.max() and not dtype.is_storage:
+    if len(starts) < counts.max():
         for start, count in zip(starts, counts):
             now = by_element[start : start + count]
             at, left_to_right = flat[now[0]], Order(int(count) + 1, 1, 1, 1)
             running = scan(_SCANS[op], np.append(elements[at], values[now]), dtype, left_to_right)
-            running = cast(running, accumulator(_SCANS[op], dtype), dtype)
             before[now], elements[at] = running[:-1], running[-1]
         return before
     for turn in range(counts.max()):
         now = by_element[starts[counts > turn] + turn]
-        before[now] = old = elements[flat[now]]
-        wide = dtype.compute
-        new = evaluate(op, wide, cast(old, dtype, wide), cast(values[now], dtype, wide))
-        elements[flat[now]] = cast(new, wide, dtype)
+        before[now] = elements[flat[now]]
+        elements[flat[now]] = evaluate(op, dtype, before[now], values[now])
     return before
 
 

@@ -53,7 +53,8 @@ def _let(machine: Machine, node: Let, scope: Scope):
     machine.unwritten.pop(symbol, None)
     if node.value is None:
         machine.values[symbol] = np.zeros((), symbol.dtype.numpy)
-        machine.unwritten[symbol] = np.ones((), np.bool_)
+        if machine.debug:
+            machine.unwritten[symbol] = np.ones((), np.bool_)
     else:
         machine.values[symbol] = yield node.value, scope
 
@@ -98,10 +99,10 @@ def _declare(machine: Machine, node: Declare, scope: Scope):
     for size in array.shape:
         shape += (int((yield size, scope).reshape(())),)
     storage = Storage(np.zeros(shape, array.dtype.numpy), scope.depth)
-    if node.init is None:
-        storage.written = np.zeros(shape, np.bool_)
-    else:
+    if node.init is not None:
         storage.data[...] = pad((yield node.init, scope), len(shape))
+    elif machine.debug:
+        storage.written = np.zeros(shape, np.bool_)
     machine.memory[array] = storage
 
 
@@ -140,9 +141,10 @@ def _nest(machine: Machine, nest: Nest, scope: Scope):
 
 def _parallel(machine: Machine, nest: Nest, scope: Scope, symbol, start, step, trips):
     loop, total = nest.loop, scope.range(trips)[1]
-    chunk = max(1, BUDGET // (machine.width(loop, nest.first) * prod(scope.sizes)))
-    for first in range(0, total, total if loop.scan_order else chunk):
-        part = range(first, total if loop.scan_order else min(first + chunk, total))
+    chunk = BUDGET // (machine.width(loop, nest.first) * prod(scope.sizes))
+    chunk = max(1, total if loop.scan_order else chunk)  # a scan needs its whole row
+    for first in range(0, total, chunk):
+        part = range(first, min(first + chunk, total))
         inner = machine.enter(scope, symbol, start, step, trips, part, loop.scan_order)
         if inner is not None:
             yield nest.inside, inner
