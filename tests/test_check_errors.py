@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.typed_text import kernels
+from typed_text import kernels
 from vxc.diag import CODES, VxcError
 
 HEAD = """kernel k(x: f32[M, N], w: f32[N], n: i32[M], u: u32[M], q: i64[M], d: f64[N], h: f16[N], f: bool[M], inout y: f32[M, N],

@@ -88,10 +88,11 @@ def check_module(
             kernel, found = _checked(items, name, defines, reduce_chunk)
             kernels.append(kernel)
             errors += found
+    called = {node.func.name for node in walk(module) if isinstance(node, syntax.Call)}
     for item in module.items:
         if isinstance(item, syntax.Program):
             errors += _run(items, source, _Header(item, items, dict(defines)))[1]
-        elif isinstance(item, (syntax.Fn, syntax.Extern)) and not getattr(item, "generics", ()):
+        elif isinstance(item, (syntax.Fn, syntax.Extern)) and item.name not in called and not getattr(item, "generics", ()):
             errors += _run(items, source, item)[1]
     _raise(source, errors)
     return kernels

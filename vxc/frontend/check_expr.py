@@ -30,6 +30,7 @@ BINARY = {
 }  # fmt: skip
 UNARY = {"-": "neg", "!": "not", "~": "bitnot"}
 _COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_FLAGS = {"eq": operator.eq, "ne": operator.ne, "and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _WHOLE: dict[str, Callable[..., int]] = {
     "floordiv": operator.floordiv, "mod": operator.mod, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
@@ -121,6 +122,8 @@ def binary(st: State, at: At, sign: str, left: Value, right: Value, span: Span) 
     name = BINARY[sign]
     if left.number is not None and right.number is not None:
         return fold(at, name, left.number, right.number, f"`{sign}`", right.span, span)
+    if left.flag is not None and right.flag is not None and name in _FLAGS:
+        return Value(span, Const(_FLAGS[name](left.flag, right.flag), BOOL, at.place(span)))
     return apply(st, at, name, [left, right], span, f"`{sign}`")
 
 

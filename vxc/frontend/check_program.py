@@ -103,7 +103,9 @@ def _array(at: At, param: syntax.Param, arg: syntax.Name, found: Array, dtype: D
         message = f"argument `{param.name}` of `{name}` has elements of `{dtype}`, and `{found.name}` of `{found.dtype}`"
         fail(at, "E0233", message, arg, secondary=declared, help="declare both with one type")
     if len(found.shape) != len(param.type.dims):
-        message = f"argument `{param.name}` of `{name}` has {count(len(param.type.dims), 'dimension')}, and `{found.name}` has {len(found.shape)}"
+        message = (
+            f"argument `{param.name}` of `{name}` has {count(len(param.type.dims), 'dimension')}, and `{found.name}` has {len(found.shape)}"
+        )
         fail(at, "E0233", message, arg, secondary=declared, help="pass an array of the same rank")
     if param.direction != "in":
         writable(at, found, arg)

@@ -15,7 +15,7 @@ from vxc.frontend.typed import Const, Expr, ExternCall, LetIn, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle
 from vxc.source import Span
 
-_MOST = 50_000  # calls inlined into one kernel
+_MOST = 10_000  # calls inlined into one kernel
 
 Steps = Generator[tuple[Any, At], Any, Any]
 

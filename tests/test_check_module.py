@@ -1,0 +1,382 @@
+"""Whole files: generics, `-D`, examples, functions, imports, programs, tiles, reduction orders, sizes of programs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from typed_text import body, expr, kernels
+
+from vxc.diag import VxcError
+from vxc.dtypes import F16, F32
+from vxc.frontend.check import check, kernel_names, program_names
+from vxc.frontend.parse import parse
+from vxc.semantics import Order
+from vxc.source import Source
+
+SOFTMAX = """
+kernel softmax<T: dtype>(x: T[M, N], out y: T[M, N]) {
+    parallel i in M {
+        let m = max(x[i]);
+        let z = sum(exp(x[i] - m));
+        y[i] = exp(x[i] - m) / z;
+    }
+}
+example softmax(x = rand(f32, 37, 1000));
+"""
+
+FLASH = """
+@fp(fast) kernel flash_r1<C = 8, CH = 2, HD = 64>(q: f32[SQ, HD], k: f32[SK, HD], v: f32[SK, HD], scale: f32, out po: f32[C, SQ, HD], out pml: f32[C, SQ, 2]) {
+    @lanes(1) parallel c in C, i in SQ {
+        local m: f32[CH] = -inf;
+        local l: f32[CH] = 0.0;
+        local o: f32[CH, HD] = 0.0;
+        serial j in c..SK step C * CH {
+            unroll h in CH {
+                let jj = j + h * C;
+                if jj < SK {
+                    let s = scale * @chunk(8) dot(q[i], k[jj]);
+                    let mn = max(m[h], s);
+                    let al = exp(m[h] - mn);
+                    let p = exp(s - mn);
+                    m[h] = mn;
+                    l[h] = l[h] * al + p;
+                    o[h] = o[h] * al + p * v[jj];
+                }
+            }
+        }
+        let mx = max(m);
+        pml[c, i, 0] = mx;
+        pml[c, i, 1] = sum(l * exp(m - mx));
+        serial h in CH { po[c, i] += o[h] * exp(m[h] - mx); }
+    }
+}
+"""
+
+GEMM = """
+kernel gemm<BM = 128, BN = 256, BK = 64, STAGES = 4>(a: f16[M, K], b: f16[K, N], out c: f16[M, N]) {
+    @threads(256) grid bx in ceildiv(N, BN), by in ceildiv(M, BM) {
+        shared sa: f16[BM, BK];
+        shared sb: f16[BK, BN];
+        fragment acc: f32[BM, BN] = 0.0;
+        @stages(STAGES) pipelined k in ceildiv(K, BK) {
+            copy(a[by*BM :+ BM, k*BK :+ BK], sa);
+            copy(b[k*BK :+ BK, bx*BN :+ BN], sb, pad = -1);
+            gemm(sa, sb, acc);
+        }
+        copy(acc, c[by*BM :+ BM, bx*BN :+ BN]);
+    }
+}
+"""
+
+
+def check_one(text: str, name: str, defines: dict | None = None, **more):
+    source = Source("t.vx", text)
+    return check(parse(source), source, name, defines or {}, **more)
+
+
+def errors(text: str, **more) -> list[tuple[str, str]]:
+    with pytest.raises(VxcError) as caught:
+        kernels(text, **more)
+    return [(d.code, d.message) for d in caught.value.diagnostics]
+
+
+# Kernels of the design -----------------------------------------------------------------------------------------------------------
+
+
+def test_softmax():
+    assert body(SOFTMAX) == [
+        "parallel i in 0..M step 1",
+        f"  let m: f32 = max{Order(4, 4, 32)}[j in N](x[i, j]):f32",
+        f"  let z: f32 = sum{Order(4, 4, 32)}[j in N](exp(sub(x[i, j], m))):f32",
+        "  parallel j in 0..N step 1 row",
+        "    y[i, j] = div(exp(sub(x[i, j], m)), z)",
+    ]
+
+
+def test_flash_attention_rows_in_local_arrays():
+    [kernel] = kernels(FLASH)
+    assert dict(kernel.attrs) == {"fp": "fast"}
+    assert [dim.name for dim in kernel.dims] == ["SQ", "SK"]
+    lines = [line.strip() for line in body(FLASH)]
+    assert "parallel c in 0..8 step 1, i in 0..SQ step 1 {'lanes': 1}" in lines
+    assert "serial j in c..SK step 16" in lines
+    assert f"let dot: f32 = dot{Order(4, 8, 1)}[j in 64](q[i, j], k[jj, j]):f32" in lines
+    assert "o[h, j] = add(mul(o[h, j], al), mul(p, v[jj, j]))" in lines
+    assert "po[c, i, j] = add(po[c, i, j], mul(o[h, j], exp(sub(m[h], mx))))" in lines
+
+
+def test_tiles_check():
+    lines = [line.strip() for line in body(GEMM)]
+    assert lines[:4] == [
+        "grid bx in 0..ceildiv(N, 256) step 1, by in 0..ceildiv(M, 128) step 1 {'threads': 256}",
+        "shared sa: f16[128, 64] = None",
+        "shared sb: f16[64, 256] = None",
+        "fragment acc: f32[128, 256] = 0.0:f32",
+    ]
+    assert lines[5] == "copy a[mul(by, 128) :+ 128 step 1, mul(k, 64) :+ 64 step 1] -> sa[0 :+ 128 step 1, 0 :+ 64 step 1]"
+    assert lines[6].endswith("pad -1.0:f16")
+    assert lines[7] == "gemm sa, sb, acc"
+
+
+def test_a_place_in_copy_takes_the_other_operands_extents():
+    text = "kernel k(x: f32[M, N], page: i32[G], out y: f32[M, N]) { grid b in 4 { shared s: f32[16, 8]; copy(x[b * 16, 0], s); copy(x[page[b] * 16 :+ 16, :8], s); } }"
+    lines = [line.strip() for line in body(text)]
+    assert lines[2] == "copy x[mul(b, 16) :+ None step 1, 0 :+ None step 1] -> s[0 :+ 16 step 1, 0 :+ 8 step 1]"
+    assert lines[3].startswith("copy x[cast<i64>(mul(page[b], 16:i32)) :+ 16 step 1, 0 :+ 8 step 1]")
+
+
+def test_reductions_of_tiles_over_an_axis_are_for_later():
+    text = "kernel k(out y: f32[4]) { grid b in 1 { fragment f: f32[4, 4] = 0.0; let r = max(f, axis = 1); } }"
+    assert errors(text) == [("E0401", "a reduction over one axis is not compiled yet")]
+
+
+# Generics, -D, examples ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_generic_takes_its_value_from_definition_then_example_then_default():
+    text = "kernel k<C = 4>(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] * C; } }"
+    assert "4.0:f32" in body(text)[1]
+    text += " example k(x = rand(f32, 8), C = 5);"
+    assert "5.0:f32" in body(text)[1]
+    assert "6.0:f32" in body(text, defines={"C": 6})[1]
+
+
+def test_the_example_fixes_a_dtype_but_no_dimension():
+    [kernel] = kernels(SOFTMAX)
+    assert kernel.arrays[0].dtype is F32
+    assert [dim.name for dim in kernel.dims] == ["M", "N"]
+    assert kernel.example.arrays == (("x", "rand", F32, (37, 1000), ()),)
+    [kernel] = kernels(SOFTMAX, {"T": F16})
+    assert kernel.example.arrays == (("x", "rand", F16, (37, 1000), ()),)
+
+
+def test_a_defined_dimension_is_constant_everywhere():
+    [kernel] = kernels(SOFTMAX, {"N": 64})
+    assert [dim.name for dim in kernel.dims] == ["M"]
+    assert [expr(size) for size in kernel.arrays[0].shape] == ["M", "64"]
+    assert kernel.example.arrays[0][3] == (37, 64)
+    assert f"max{Order(4, 4, 16)}[j in 64]" in body(SOFTMAX, defines={"N": 64})[1]
+
+
+def test_a_definition_of_nothing():
+    assert errors(SOFTMAX, defines={"MM": 3}) == [("E0229", "`-D MM`: nothing in the file is a generic or dimension of that name")]
+    assert errors(SOFTMAX, defines={"M": F16}) == [("E0229", "`-D M=f16` is no size")]
+    assert errors(SOFTMAX, defines={"T": 3}) == [("E0218", "generic `T` is of kind `dtype`, and `3` is given")]
+
+
+def test_example_scalars_and_integers():
+    text = """kernel k<C: int>(a: f32, n: i64, b: bool, idx: i32[C], x: f32[n], out y: f32[K]) { y = a; }
+    example k(a = 0.5, n = 7, b = true, idx = randint(i32, -2, 9, 5), x = rand(f32, 7), y = rand(f32, 3));"""
+    [kernel] = kernels(text)
+    assert kernel.example.scalars == (("a", 0.5), ("n", 7), ("b", True))
+    assert kernel.example.arrays[0] == ("idx", "randint", kernel.arrays[0].dtype, (5,), (-2, 9))
+    assert expr(kernel.arrays[0].shape[0]) == "5"
+
+
+def test_a_bool_generic_removes_the_other_arm_before_typing():
+    text = "kernel k<B: bool = false>(out y: f32[1]) { if B { y[0] = nothing; } else if !B && B == false { y[0] = 1; } }"
+    assert body(text) == ["y[0] = 1.0:f32"]
+
+
+def test_strides():
+    [kernel] = kernels("kernel k(x: f32[M, N : ld], out y: f32[M]) { parallel i in M { y[i] = sum(x[i]); } }")
+    assert [dim.name for dim in kernel.dims] == ["M", "N", "ld"]
+    assert [pitch and expr(pitch) for pitch in kernel.arrays[0].pitches] == [None, "ld"]
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_different_shapes_name_both_declarations():
+    text = "kernel k(q: f32[N, 64], k: f32[N, 32], out s: f32[N]) { parallel i in N { s[i] = dot(q[i], k[i]); } }"
+    with pytest.raises(VxcError) as caught:
+        kernels(text)
+    [found] = caught.value.diagnostics
+    assert (found.code, found.message) == ("E0213", "rows of different shapes: 64 and 32 elements")
+    assert text[found.span.start : found.span.end] == "k[i]" and found.label == "32 elements of `k`"
+    assert [(label.text, text[label.span.start : label.span.end]) for label in found.secondary] == [
+        ("64 elements of `q`", "q[i]"),
+        ("`q` is declared here", "q"),
+        ("`k` is declared here", "k"),
+    ]
+
+
+STALE = [
+    ("let r = y[i] * 2; y[i] = r + 1;", False),
+    ("let r = y[i] * 2; y[i] = r + 1; y[i] = r;", True),
+    ("let r = y[i] * 2; let s = sum(r); y[i] = r / s;", False),
+    ("let r = x[i] / sum(y[i]); y[i] = r + 1; y[i] = r;", False),
+    ("let r = y[i] * 2; serial k in 4 { y[i] = r + 1; }", True),
+    ("serial k in 4 { let r = y[i] * 2; y[i] = r + 1; }", False),
+    ("var v = 1.0; let r = x[i] * v; v = 2.0; y[i] = r;", True),
+    ("var v = 1.0; let r = x[i] * v; y[i] = r; v = 2.0;", False),
+    ("let r = y[i] * 2; let t = r + 1; y[i] = t; x2[i] = t;", True),
+]
+
+
+@pytest.mark.parametrize("text, stale", STALE, ids=[row[0] for row in STALE])
+def test_a_row_is_not_used_after_what_it_reads_was_written(text, stale):
+    text = f"kernel k(x: f32[M, N], inout y: f32[M, N], out x2: f32[M, N]) {{ parallel i in M {{ {text} }} }}"
+    if stale:
+        assert {code for code, _ in errors(text)} == {"E0226"}
+    else:
+        kernels(text)
+
+
+def test_reductions_in_rows_are_computed_once():
+    chain = "".join(f"let a{k} = a{k - 1} / sum(a{k - 1});" for k in range(1, 30))
+    lines = body(f"kernel k(x: f32[M, N], out y: f32[M, N]) {{ parallel i in M {{ let a0 = x[i]; {chain} y[i] = a29; }} }}")
+    assert sum(line.count("sum[") + line.count("sum(") for line in lines) == 29
+
+
+def test_reduction_orders():
+    text = "kernel k(x: f16[M, 4096], out y: f32[M], out t: f32[1]) { parallel i in M { y[i] = sum(x[i]); } t[0] = sum(x); }"
+    rows, total = body(text)[1:]
+    assert f"sum{Order(8, 8, 32)}[j in 4096]" in rows
+    assert f"sum{Order(8, 8, 512, 256)}[" in total  # alone: one result
+    assert f"sum{Order(8, 16, 32)}[" in body(text, reduce_chunk=16)[1]
+    text = "@chunk(2) kernel k(x: f32[M, N], out y: f32[M]) { @lanes(8) parallel i in M { y[i] = @chunk(4) sum(x[i]) + sum(x[i]); } }"
+    line = body(text)[1]
+    assert f"sum{Order(4, 4, 8)}[" in line and f"sum{Order(4, 2, 8)}[" in line
+
+
+# Functions, imports, programs ----------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_inlined():
+    text = """
+    fn pick<T: dtype, K = 5>(a: T, b: T) -> T { let d = a - b; if d > 0 { return a; } else if d < -K { return d; } return b; }
+    extern fn fast(x: f32) -> f32 = "return __sinf(x);" { return sin(x); }
+    kernel k(n: i32[N], x: f32[N], out y: f32[N], out z: i32[N]) { z = pick(n, 3, K = 7); y = fast(x * 2); }"""
+    assert body(text) == [
+        "parallel j in 0..N step 1 row",
+        "  z[j] = (a = n[j]; (d = sub(a, 3:i32); if(gt(d, 0:i32), a, if(lt(d, -7:i32), d, 3:i32))))",
+        "parallel j in 0..N step 1 row",
+        "  y[j] = extern fast(mul(x[j], 2.0:f32) | sin(x))",
+    ]
+
+
+def test_functions_do_not_recurse():
+    text = "fn f(x: f32) -> f32 { return g(x); } fn g(x: f32) -> f32 { return f(x); } kernel k(out y: f32[1]) { y[0] = f(1.0); }"
+    assert ("E0223", "`f` calls itself (f -> g -> f)") in errors(text)
+
+
+def test_inlining_has_a_limit():
+    assert errors(_doubling(24)) == [("E0223", "more than 10000 calls would be inlined")]
+
+
+def _doubling(depth: int) -> str:
+    steps = "".join(f"fn g{k}(x: f32) -> f32 {{ return g{k - 1}(x) + g{k - 1}(x + 1); }}" for k in range(1, depth))
+    return f"fn g0(x: f32) -> f32 {{ return x; }} {steps} kernel k(out y: f32[1]) {{ y[0] = g{depth - 1}(1.0); }}"
+
+
+def test_imports():
+    files = {
+        "a.vx": 'import "b.vx"; kernel k(out y: f32[N]) { y = twice(3); }',
+        "b.vx": 'import "c.vx"; fn twice(x: f32) -> f32 { return double(x); }',
+        "c.vx": "fn double(x: f32) -> f32 { return x * 2; }",
+        "loop.vx": 'import "loop.vx"; kernel k(out y: f32[N]) { y = 1; }',
+        "bad.vx": 'import "bad2.vx"; kernel k(out y: f32[N]) { y = broken(1); }',
+        "bad2.vx": "fn broken(x: f32) -> f32 { return x + nothing; }",
+    }
+
+    def resolve(path: str, importer: Source) -> Source:
+        return Source(path, files[path])
+
+    def checked(name: str):
+        source = Source(name, files[name])
+        return check(parse(source), source, "k", resolve=resolve)
+
+    [loop] = checked("a.vx").body
+    assert expr(loop.body[0].value) == "mul(3.0:f32, 2.0:f32)"
+    assert loop.body[0].value.span == (45, 53)  # the call, in the kernel's own text
+    with pytest.raises(VxcError) as caught:
+        checked("loop.vx")
+    assert [d.message for d in caught.value.diagnostics] == ["files import each other: loop.vx -> loop.vx"]
+    with pytest.raises(VxcError) as caught:
+        checked("bad.vx")
+    [found] = caught.value.diagnostics
+    assert (found.source.name, found.code, found.place) == ("bad2.vx", "E0201", "bad2.vx:1:39")
+
+
+PROGRAM = """
+kernel double(x: f32[N], out y: f32[N]) { y = x * 2; }
+kernel half(x: f32[M, N], out y: f16[M]) { parallel i in M { y[i] = x[i, 0]; } }
+program p(x: f32[N], out y: f32[N]) {
+    local t: f32[N * 2];
+    double(x, t);
+    double(t, y);
+    BODY
+}
+"""
+CALLS = [
+    ("double(x, x);", "E0211", "`x` is an `in` parameter and cannot be written"),
+    ("dbl(x, y);", "E0234", "there is no kernel `dbl`"),
+    ("double(x);", "E0233", "`double` takes 2 arguments, and 1 are given"),
+    ("double(x, t, C = 1);", "E0209", "`double` has no generic `C`"),
+    ("serial i in 8 { }", "E0232", "a program is made of `let`, `local` and kernel calls"),
+    ("half(x, y);", "E0233", "argument `x` of `half` has 2 dimensions, and `x` has 1"),
+    ("double(3, y);", "E0233", "argument `x` of `double` is an array"),
+    ("double(zz, y);", "E0201", "nothing is named `zz` here"),
+]
+
+
+@pytest.mark.parametrize("text, code, message", CALLS, ids=[row[0] for row in CALLS])
+def test_a_call_in_a_program_is_rejected(text, code, message):
+    [(found, said)] = errors(PROGRAM.replace("BODY", text))
+    assert (found, said[: len(message)]) == (code, message[: len(said)])
+
+
+def test_programs_check_and_compile_later():
+    text = PROGRAM.replace("BODY", "")
+    module = parse(Source("t.vx", text))
+    assert (kernel_names(module), program_names(module)) == (["double", "half"], ["p"])
+    assert [kernel.name for kernel in kernels(text)] == ["double", "half"]
+    with pytest.raises(VxcError, match="E0401"):
+        check_one(text, "p")
+    with pytest.raises(VxcError, match=r"E0234.*no kernel `q`"):
+        check_one(text, "q")
+
+
+def test_all_errors_of_a_file_in_source_order():
+    text = "kernel a(out y: f32[1]) { y[0] = p; let t = q; y[0] = t; }\nkernel b(out y: f32[1]) { y[0] = r; }"
+    assert [message for _, message in errors(text)] == [f"nothing is named `{name}` here" for name in "pqr"]
+
+
+def test_names_of_kernels_and_builtins_are_apart():
+    assert [k.name for k in kernels("kernel exp(x: f32[N], out y: f32[N]) { let max = exp(x); y = max; }")] == ["exp"]
+
+
+# Size ----------------------------------------------------------------------------------------------------------------------------
+
+DEEP = {
+    "parentheses": ("(" * 500, "x[i]", "+ 1.0)" * 500),
+    "signs": ("-" * 500, "x[i]", ""),
+    "right": ("x[i] + (" * 500, "x[i]", ")" * 500),
+    "calls": ("exp(" * 500, "x[i]", ")" * 500),
+    "ifs": ("if x[i] > 0 { 1 } else " * 500, "{ 2 }", ""),
+    "index": ("x[" + "(" * 500, "i", "+ i)" * 500 + "]"),
+    "sums": ("sum(x * " * 200, "x", ")" * 200),
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_an_expression_500_levels_deep(kind):
+    [kernel] = kernels(f"kernel k(x: f64[N], out y: f64[N]) {{ parallel i in N {{ y[i] = {''.join(DEEP[kind])}; }} }}")
+    assert kernel.body
+
+
+def test_blocks_500_levels_deep():
+    [kernel] = kernels("kernel k(out y: f32[N]) { " + "if N > 1 { " * 500 + "y[0] = 1;" + " }" * 500 + " }")
+    assert kernel.body
+
+
+@pytest.mark.parametrize("statement", ["let a{k} = x[i] * {k}.5 + w;", "y[i] += x[i] * {k};", "let a{k} = max(m[i]);"])
+def test_5000_statements(statement):
+    lines = "\n".join(statement.format(k=k) for k in range(5000))
+    source = Source("t.vx", f"kernel k(x: f64[N], m: f32[N, N], w: f64, inout y: f64[N]) {{ parallel i in N {{ {lines} }} }}")
+    module = parse(source)
+    start = time.perf_counter()
+    assert check(module, source, "k").body
+    assert time.perf_counter() - start < 4  # well under 2 s on an idle machine
