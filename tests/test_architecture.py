@@ -1,0 +1,170 @@
+"""The shape of the code: who may import whom, what works without a GPU, how long files are, and tables that must be total."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from vxc.cuda.emit_body import EXPRESSIONS, STATEMENTS
+from vxc.diag import CODES
+from vxc.interp.flat_interp import HANDLERS
+from vxc.ir.ops import ALL, OPS, PLAN
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "vxc"
+LONGEST = 350  # lines of a file
+OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdirs")  # may be imported where they are used
+
+# A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
+LAYERS = (
+    ("source", "dtypes", "grammars"),
+    ("diag", "semantics"),
+    ("target", "layout"),
+    ("ir",),
+    ("binding",),
+    ("schedule",),
+    ("frontend", "analysis"),
+    ("pass_manager",),
+    ("passes", "interp", "cuda"),
+    ("pipeline",),
+    ("explain",),
+    ("driver",),
+    ("runtime",),
+    ("inputs",),
+    ("diff",),
+    ("fuzz",),
+    ("cli",),
+    ("__main__",),
+)
+LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text("utf-8"))
+
+
+def imports(nodes) -> set[str]:
+    """The modules that import statements name; `from package import module` counts as the module."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (members & set(MODULES)) | ({node.module} if members - set(MODULES) else set())
+            found |= members if node.module.startswith("cuda") else set()
+    return found
+
+
+def unit(module: str) -> str:
+    return module.split(".")[1]
+
+
+UNITS = sorted({unit(module) for module in MODULES if module != "vxc"})
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_imports_point_down(name):
+    assert name in LEVEL, f"give vxc/{name} its place in LAYERS"
+    for module in MODULES:
+        if module != "vxc" and unit(module) == name:
+            for target in imports(ast.walk(tree(module))):
+                if target.startswith("vxc.") and unit(target) != name:
+                    assert LEVEL[unit(target)] < LEVEL[name], f"{module} imports {target}"
+
+
+def test_no_module_imports_itself_through_others():
+    TopologicalSorter({m: imports(ast.walk(tree(m))) & set(MODULES) - {m} for m in MODULES}).prepare()
+
+
+def test_only_optional_packages_are_imported_inside_functions():
+    allowed = {("vxc.diff", "vxc.runtime.launch")}  # what compares on a GPU also works without one
+    for module in MODULES:
+        inner = imports(ast.walk(tree(module))) - imports(tree(module).body)
+        late = {name for name in inner if name.split(".")[0] not in OPTIONAL}
+        assert {(module, name) for name in late} <= allowed
+
+
+@pytest.mark.parametrize(
+    "package, home", [("pycuda", "vxc.runtime"), ("cuda.bindings.driver", "vxc.runtime"), ("cuda.bindings.nvrtc", "vxc.cuda.nvrtc")]
+)
+def test_gpu_packages_have_one_home(package, home):
+    users = {m for m in MODULES if any(f"{name}.".startswith(f"{package}.") for name in imports(ast.walk(tree(m))))}
+    assert users and all(f"{user}.".startswith(f"{home}.") for user in users), users
+
+
+WITHOUT_GPU = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("cuda", "pycuda"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocker())
+import numpy as np
+import vxc
+compiled = vxc.compile(vxc.Source("k.vx", "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + x[i]; } }"))
+from vxc.interp.flat_interp import run_flat
+print(run_flat(compiled.plan, {"x": np.ones(3, np.float32)}, {})["y"].tolist(), "__global__" in compiled.cuda)
+try:
+    compiled.binary
+except vxc.VxcError as error:
+    print(error.diagnostics[0].code)
+"""
+
+
+def test_everything_but_machine_code_works_without_cuda_packages():
+    run = subprocess.run([sys.executable, "-c", WITHOUT_GPU], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (run.stdout, run.stderr) == ("[2.0, 2.0, 2.0] True\nE0601\n", "")
+
+
+def test_importing_vxc_imports_nothing_heavy():
+    code = "import sys, vxc; print(sorted({'numpy', 'lark', 'click', 'rich', 'cuda', 'pycuda'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_are_short_and_finished(module):
+    text = MODULES[module].read_text("utf-8")
+    assert len(text.splitlines()) <= LONGEST
+    assert not text.strip() or ast.get_docstring(tree(module)), "a module says what it is"
+    assert not re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", text)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_opcode_is_documented_interpreted_and_emitted(name):
+    row = OPS[name]
+    assert row.doc and row.stages
+    for stage in ALL:
+        assert (name in HANDLERS[stage]) == (stage in row.stages), stage
+    assert (name in EXPRESSIONS or name in STATEMENTS) == ("thread" in row.stages)
+    assert set(row.stages) <= {*ALL, PLAN}
+
+
+def _mentioned(folder: Path, pattern: str) -> set[str]:
+    own = {Path(__file__), PACKAGE / "diag.py"}
+    texts = (path.read_text("utf-8") for path in folder.rglob("*") if path.suffix in (".py", ".vxt", ".txt") and path not in own)
+    return {code for text in texts for code in re.findall(pattern, text)}
+
+
+def test_every_code_is_reported_somewhere():
+    raised = _mentioned(PACKAGE, r'"([EW]\d{4})"') | set(re.findall(r'"([EW]\d{4})"(?!:)', (PACKAGE / "diag.py").read_text("utf-8")))
+    assert sorted(raised ^ set(CODES)) == []
+
+
+def test_every_code_is_produced_by_some_test():
+    assert sorted(set(CODES) - _mentioned(ROOT / "tests", r"\b[EW]\d{4}\b")) == []
