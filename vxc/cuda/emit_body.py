@@ -64,7 +64,7 @@ class Body:
         self.check(inst)
         text = EXPRESSIONS[inst.op](self, at, inst)
         unused = inst.result.name not in self._used
-        self.write(f"{text};" if unused else f"const {inst.result.dtype.c} {self.names.of(inst.result.name)} = {bare(text)};")
+        self.write(f"{bare(text)};" if unused else f"const {inst.result.dtype.c} {self.names.of(inst.result.name)} = {bare(text)};")
 
     # ---- lines -------------------------------------------------------------------------------------------------------
 
