@@ -1,0 +1,106 @@
+"""`vxc compile`: print a kernel at any point of its way from source to machine code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+import click
+
+from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json, read
+from vxc.cli.compiling import build_all, resources
+from vxc.driver import Compiled
+from vxc.frontend.check import check
+from vxc.frontend.parse import dump, parse
+from vxc.frontend.syntax import Kernel
+from vxc.ir.plan import Plan
+from vxc.ir.printer import print_plan
+from vxc.pipeline import PASSES
+from vxc.runtime.arrays import write_file
+from vxc.source import Source
+
+_FORMS = {"ast": "ast", "ir": "vxir", "ir:final": "vxir", **{f"ir:{name}": "vxir" for name in PASSES}, "cuda": "cu", "ptx": "ptx", "cubin": "cubin"}
+"""What --emit takes, and the ending of a file of it."""
+
+
+@click.command()
+@click.argument("file", metavar="FILE.vx|FILE.vxir|-")
+@click.option("--emit", "form", type=click.Choice(list(_FORMS)), default="cuda", show_default=True, metavar="ast|ir|ir:PASS|ir:final|cuda|ptx|cubin",
+              help="What to print: the syntax tree, the IR as lowered, after a pass or at the end, or what is made of it.")
+@click.option("--lang", type=click.Choice(["vx", "vxir"]), help="What FILE is; default: by its ending, or by how the text begins.")
+@click.option("-o", "path", metavar="PATH", help="Write to this file, or into this folder a file for each kernel.")
+@click.option("--locations", is_flag=True, help="In IR, print the source line and column of each instruction.")  # fmt: skip
+@kernel_options
+def command(settings: Settings, file: str, form: str, lang: str | None, path: str | None, locations: bool) -> None:
+    """Compile kernels and print the result; `-` reads standard input. No GPU is needed."""
+    source = read(file)
+    if form == "ast":
+        made = {"": _tree(source, settings, lang).encode()}
+    else:
+        compiled = build_all(source, settings, lang)
+        made = {c.tile.name: _emit(c, form, locations) for c in compiled}
+        if form in ("ptx", "cubin"):
+            for line in (line for c in compiled for line in resources(c)):
+                note(line)
+    if settings.json:
+        print_json([{"kernel": name, "emit": form, "bytes": len(data)} | _text(form, data) for name, data in made.items()])
+    elif path and path != "-" and os.path.isdir(path):
+        for name, data in made.items():
+            _write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), data)
+    else:
+        _write(path or "-", _joined(made, form))
+
+
+def _tree(source: Source, settings: Settings, lang: str | None) -> str:
+    """The syntax tree of a file, or of one kernel."""
+    if is_ir(source, lang):
+        raise click.UsageError("IR has no syntax tree; --emit ast takes a .vx file")
+    module = parse(source)
+    if settings.kernel is None:
+        return dump(module)
+    items = tuple(item for item in module.items if isinstance(item, Kernel) and item.name == settings.kernel)
+    if not items:
+        check(module, source, settings.kernel)  # says what is wrong with the name
+    return dump(replace(module, items=items))
+
+
+def _emit(compiled: Compiled, form: str, locations: bool) -> bytes:
+    if form == "cubin":
+        return compiled.binary.cubin
+    text = {"cuda": lambda: compiled.cuda, "ptx": lambda: compiled.ptx}.get(form) or (lambda: print_plan(_plan(compiled, form), locations))
+    return text().encode()
+
+
+def _plan(compiled: Compiled, form: str) -> Plan:
+    name = form.partition(":")[2]
+    if not name:
+        return compiled.tile
+    if name == "final":
+        return compiled.plan
+    try:
+        return compiled.after(name)
+    except KeyError:
+        raise click.UsageError(f"the pass {name} is already behind this IR") from None
+
+
+def _joined(made: dict[str, bytes], form: str) -> bytes:
+    if form == "cubin" and len(made) > 1:
+        raise click.UsageError(f"{', '.join(made)} cannot be one cubin: name one with -k, or a folder with -o")
+    return b"\n".join(made.values()) if form != "cubin" else next(iter(made.values()))
+
+
+def _text(form: str, data: bytes) -> dict[str, str]:
+    return {} if form == "cubin" else {"text": data.decode()}
+
+
+def _write(path: str, data: bytes) -> None:
+    """To a file, whole or not at all, or to standard output; machine code never to a terminal."""
+    if path != "-":
+        write_file(path, lambda file: file.write(data))
+        return
+    if sys.stdout.isatty() and data.startswith(b"\x7fELF"):
+        raise click.UsageError("machine code does not go to a terminal: give -o PATH, or redirect")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,60 @@
+"""`vxc opt`: run chosen passes over IR."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+from vxc.cli.common import TEXT, Settings, kernel_options, note, print_json, read
+from vxc.cli.compiling import arch, plan_texts
+from vxc.diag import Diagnostic, VxcError
+from vxc.ir.plan import Plan
+from vxc.ir.printer import print_plan
+from vxc.ir.reader import read_ir
+from vxc.pass_manager import Context, Pass, Pipeline, PipelineError, run_pass
+from vxc.pipeline import PASSES
+from vxc.source import Source
+from vxc.target import target
+
+
+def _passes(ctx: click.Context, param: click.Parameter, text: str) -> list[Pass]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in PASSES:
+            near = get_close_matches(name, PASSES, 1)
+            raise click.BadParameter(f"there is no pass `{name}`; " + (f"did you mean `{near[0]}`?" if near else "`vxc passes` lists them"), ctx, param)
+    return [PASSES[name] for name in names]
+
+
+@click.command()
+@click.argument("file", metavar="FILE.vxir|-")
+@click.option("-p", "passes", metavar="PASS,...", type=TEXT, required=True, callback=_passes, help="The passes to run, in order; `vxc passes` lists them.")
+@click.option("--remarks", is_flag=True, help="Also print what the passes decided, on standard error.")
+@kernel_options
+def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) -> None:
+    """Run passes over IR and print the IR that results. `-` reads standard input."""
+    context = Context(target(arch(settings)), debug=settings.debug)
+    texts = [print_plan(_run(part, passes, context, settings)) for part in plan_texts(read(file))]
+    if settings.json:
+        print_json({"text": "\n".join(texts), "remarks": [str(r) for r in context.remarks]})
+        return
+    print("\n".join(texts), end="")
+    if remarks:
+        for remark in context.remarks:
+            note(str(remark))
+
+
+def _run(source: Source, passes: list[Pass], context: Context, settings: Settings) -> Plan:
+    """One plan through the passes, unless -k names another. Raises VxcError E0523 where their order is impossible."""
+    plan = read_ir(source)
+    if settings.kernel not in (None, plan.name):
+        return plan
+    behind = max((k.done for k in plan.kernels), key=len, default=())
+    try:
+        Pipeline((*(PASSES[name] for name in behind if name in PASSES), *passes))
+    except PipelineError as error:
+        raise VxcError(Diagnostic("E0523", str(error), source, help="`vxc passes` shows what each pass needs and gives")) from None
+    for chosen in passes:
+        plan = run_pass(chosen, plan, context)
+    return plan

@@ -1,0 +1,23 @@
+"""`vxc passes`: the pipeline, in order."""
+
+from __future__ import annotations
+
+import click
+
+from vxc.cli.common import print_json, print_table
+from vxc.pipeline import PIPELINE
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(as_json: bool) -> None:
+    """List the passes in the order in which they run."""
+    if as_json:
+        print_json([
+            {"name": p.name, "doc": p.doc, "needs": list(p.needs), "gives": list(p.gives), "breaks": list(p.breaks), "exact": p.exact}
+            for p in PIPELINE.passes
+        ])  # fmt: skip
+        return
+    rows = [("PASS", "NEEDS", "GIVES", "BREAKS", "WHAT IT DOES")]
+    rows += [(p.name, ", ".join(p.needs), ", ".join(p.gives), ", ".join(p.breaks), p.doc) for p in PIPELINE.passes]
+    print_table(rows)
