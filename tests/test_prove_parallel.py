@@ -14,6 +14,7 @@ from vxc.frontend.check import check
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
 from vxc.ir.plan import Plan
+from vxc.ir.printer import print_kernel
 from vxc.ir.reader import read_ir
 from vxc.pass_manager import Context, run_pass
 from vxc.passes.prove_parallel import PROVE_PARALLEL
@@ -206,6 +207,17 @@ def test_sizes_and_both_places_are_shown():
     assert (d.label, d.notes, [label.text for label in d.secondary]) == ("read here", ("seen for N = 3",), ["written here"])
 
 
+def test_the_example_of_the_pass():
+    text = """kernel @k(%N: i64, @y: f32[%N] out) stage=tile {
+  %i = loop 0, %N {kind="parallel"}
+    store @y, %i, 1.0:f32
+  end %i
+}
+"""
+    plan = PROVE_PARALLEL.run(read_ir(Source("k.vxir", text)), Context(target=None))
+    assert print_kernel(plan.kernels[0]) == text.replace('{kind="parallel"}', '{independent="proved", kind="parallel"}')
+
+
 def test_ir_without_source_has_no_place():
     text = """kernel @k(%N: i64, @y: f32[%N] out) stage=tile {
       %i = loop 0, %N {kind="parallel"}
@@ -266,7 +278,10 @@ def kernels(draw):
     index = st.one_of(pieces, st.tuples(st.sampled_from(["+", "-"]), pieces, pieces))
     rank = draw(st.integers(1, 2))
     guard = st.one_of(st.none(), st.tuples(st.sampled_from(["<", "=="]), leaves, leaves))
-    accesses = [([draw(index) for _ in range(rank)], draw(st.booleans()) if n else True, draw(guard)) for n in range(draw(st.integers(1, 3)))]
+    accesses = [
+        ([draw(index) for _ in range(rank)], draw(st.booleans()) if n else True, draw(guard))
+        for n in range(draw(st.integers(1, 3)))
+    ]
     return loops, accesses
 
 

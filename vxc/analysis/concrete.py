@@ -15,7 +15,7 @@ import numpy as np
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
-from vxc.dtypes import BOOL, I64, DType
+from vxc.dtypes import BOOL, I64
 from vxc.semantics import cast, evaluate
 
 ROWS = 1 << 21  # executions of one access that are worth a table
@@ -200,10 +200,7 @@ def _value(u: Unknown, values: Mapping[str, np.ndarray | int]) -> np.ndarray:
         case Call("cast", (arg,), dtype):
             return cast(evaluate_form(arg, values), I64, dtype).astype(np.int64)
         case Call(op, args, dtype):
-            operands = [evaluate_form(a, values) for a in args]
-            return evaluate(op, dtype, *(_typed(x, BOOL if op == "select" and n == 0 else dtype) for n, x in enumerate(operands))).astype(np.int64)
+            dtypes = [BOOL if op == "select" and n == 0 else dtype for n in range(len(args))]
+            operands = (evaluate_form(a, values).astype(d.numpy) for a, d in zip(args, dtypes))
+            return evaluate(op, dtype, *operands).astype(np.int64)
     return np.asarray(values[u.name], np.int64)
-
-
-def _typed(x: np.ndarray, dtype: DType) -> np.ndarray:
-    return x.astype(dtype.numpy)

@@ -83,8 +83,8 @@ class Ranges:
         return digit("div", rest, b)
 
     def _is_common(self, u: Unknown) -> bool:
-        """True where no loop index has a part in it."""
-        return all(a not in self.bounds for a in atoms_of(u)) and (isinstance(u, Atom) or u in self.least or all(a in self.least for a in atoms_of(u)))
+        """True for a dimension or scalar, and for what is made of dimensions alone: no loop index has a part in it."""
+        return u not in self.bounds if isinstance(u, Atom) else all(a in self.least for a in atoms_of(u))
 
     def _next(self, f: Form) -> Unknown | None:
         """What to eliminate next: digits and calls of loop indices, then indices, innermost first, then digits of dimensions."""

@@ -53,12 +53,10 @@ def atomic(low: Lowering, node: typed.Atomic, name: str) -> Steps:
 
 def declare(low: Lowering, node: typed.Declare, name: str) -> Steps:
     array = node.array
-    if array.space != "local":
-        raise _not_yet(low, f"a `{array.space}` array", node)
     shape = []
     for extent in array.shape:
         shape.append((yield extent))
-    low.buffers[array] = buffer = low.out.declare("local", array.name, array.dtype, shape)
+    low.buffers[array] = buffer = low.out.declare(array.space, array.name, array.dtype, shape)
     if node.init is None:
         return
     value = yield node.init
@@ -152,12 +150,8 @@ def print_(low: Lowering, node: typed.Print, name: str) -> Steps:
     low.out.emit("print", *args, label=node.label)
 
 
-def copy(low: Lowering, node: typed.Copy, name: str) -> None:
-    raise _not_yet(low, "`copy`", node)
-
-
-def gemm(low: Lowering, node: typed.Gemm, name: str) -> None:
-    raise _not_yet(low, "`gemm`", node)
+def tile(low: Lowering, node: typed.Copy | typed.Gemm, name: str) -> None:
+    raise _not_yet(low, f"`{type(node).__name__.lower()}`", node)
 
 
 def _not_yet(low: Lowering, what: str, node: typed.Stmt) -> VxcError:
@@ -178,7 +172,7 @@ STATEMENTS: dict[type, Handler] = {
     typed.Continue: continue_,
     typed.Assert: assert_,
     typed.Print: print_,
-    typed.Copy: copy,
-    typed.Gemm: gemm,
+    typed.Copy: tile,
+    typed.Gemm: tile,
 }
 assert set(STATEMENTS) == set(get_args(typed.Stmt)), "a statement node has no handler"

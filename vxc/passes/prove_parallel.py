@@ -1,10 +1,9 @@
 """prove-parallel: iterations of parallel loops are independent, and no index certainly leaves its array.
 
-Precondition: stage=tile, as lowered. Postcondition: every `loop` of kind parallel has `independent`: "proved", or the
-author's reason; the rest of the plan is unchanged.
+Before: stage=tile, as lowered.
+After:  every `loop` of kind parallel has `independent`: "proved", or the author's reason. Nothing else changes.
 
-before: %i = loop 0, %N {kind="parallel"}
-after:  %i = loop 0, %N {independent="proved", kind="parallel"}
+    %i = loop 0, %N {kind="parallel"}      ->      %i = loop 0, %N {independent="proved", kind="parallel"}
 
 Two iterations conflict if they touch one element of a buffer that outlives an iteration and are neither both reads nor both
 atomic. A conflict found in a small instance is E0312 with that instance; where neither a proof nor a conflict is found,

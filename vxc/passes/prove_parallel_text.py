@@ -14,7 +14,7 @@ from vxc.ir.kernel import Inst, Kernel, Value
 from vxc.ir.walk import definitions
 from vxc.source import Source, Span
 
-VERBS = {"read": ("reads", "read"), "write": ("writes", "written"), "atomic": ("updates", "updated")}
+VERBS = {"read": ("reads", "read"), "atomic": ("updates", "updated"), "write": ("writes", "written")}
 _NAME = re.compile(r"[^\W\d]\w*")
 _SUFFIX = re.compile(r"\.\d+$")
 
@@ -36,22 +36,22 @@ class Wording:
         return self._diagnostic("E0310", says, found.access, label, help_)
 
     def collision(self, facts: KernelFacts, loop: LoopFact, found: Collision) -> Diagnostic:
-        first, second = found.first, found.second
-        element = _element(first, found.element)
-        one, two = (_iteration(facts, loop, found, n) for n in (0, 1))
-        notes = tuple(f"seen for {_sizes(found.sizes)}" for _ in [0] if any(n > 2 for n in found.sizes.values()) or _scalars(facts, found.sizes))
-        head = "`parallel` iterations collide: "
-        if first.mode == second.mode:
-            says = f"{head}{one} and {two} both write `{element}`"
-            label = f"written here by every `{loop.index}`" if _same_everywhere(facts, loop, first) else "written here"
+        element = _element(found.first, found.element)
+        sides = [(access, _iteration(facts, loop, found, n)) for n, access in enumerate((found.first, found.second))]
+        if found.first.mode == found.second.mode:
+            (first, one), (second, two) = sides
+            says = f"{one} and {two} both write `{element}`"
+            label = f"written here by every `{source_name(loop.index.name)}`" if _same_everywhere(facts, loop, first) else "written here"
             secondary = self._labels(second, "and here") if second.at != first.at else ()
-            return self._diagnostic("E0312", says, first, label, self._ways_out(first), secondary, notes)
-        (reader, r), (writer, w) = ((first, one), (second, two)) if first.mode != "write" and second.mode != "read" else ((second, two), (first, one))
-        if writer.mode == "read":
-            reader, r, writer, w = writer, w, reader, r
-        says = f"{head}{r} {VERBS[reader.mode][0]} `{element}` which {w} {VERBS[writer.mode][0]}"
-        secondary = self._labels(writer, f"{VERBS[writer.mode][1]} here")
-        return self._diagnostic("E0312", says, reader, f"{VERBS[reader.mode][1]} here", _OUT_OF_PLACE, secondary, notes)
+            help_ = self._ways_out(first)
+        else:
+            (first, one), (second, two) = sorted(sides, key=lambda side: list(VERBS).index(side[0].mode))
+            says = f"{one} {VERBS[first.mode][0]} `{element}` which {two} {VERBS[second.mode][0]}"
+            label = f"{VERBS[first.mode][1]} here"
+            secondary = self._labels(second, f"{VERBS[second.mode][1]} here")
+            help_ = "write to another array, or use a `serial` loop"
+        says = f"`parallel` iterations collide: {says}"
+        return self._diagnostic("E0312", says, first, label, help_, secondary, _sizes(facts, found.sizes))
 
     def unproven(self, facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> Diagnostic:
         writes = [a for a in accesses if a.mode != "read"]
@@ -115,9 +115,6 @@ class Wording:
         return Diagnostic(code, says, self.source, span, label, tuple(secondary), tuple(notes), help_)
 
 
-_OUT_OF_PLACE = "write to another array, or use a `serial` loop"
-
-
 def source_name(name: str) -> str:
     """The name as written, without the suffix that makes it unique."""
     return _SUFFIX.sub("", name)
@@ -136,12 +133,10 @@ def _iteration(facts: KernelFacts, loop: LoopFact, found: Collision, n: int) -> 
     return ", ".join(f"{source_name(name)}={values[name]}" for name in shown)
 
 
-def _sizes(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {n}" for name, n in sizes.items())
-
-
-def _scalars(facts: KernelFacts, sizes: Mapping[str, int]) -> bool:
-    return any(Atom(name) not in facts.ranges.least for name in sizes)
+def _sizes(facts: KernelFacts, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """A note of the sizes, unless the smallest that give two iterations do."""
+    telling = any(n > 2 or Atom(name) not in facts.ranges.least for name, n in sizes.items())
+    return (f"seen for {', '.join(f'{name} = {n}' for name, n in sizes.items())}",) if telling else ()
 
 
 def _same_everywhere(facts: KernelFacts, loop: LoopFact, access: Access) -> bool:
