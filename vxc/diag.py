@@ -6,6 +6,7 @@ cause in the user's words and, in `help`, a way out. `render` gives the text; it
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -230,7 +231,7 @@ class Diagnostics:
 def read_source(path: str | Path) -> Source:
     """The source in a file, or on standard input for `-`. Raises VxcError (E0101, E0102)."""
     stdin = str(path) == "-"
-    name = "<stdin>" if stdin else str(path).encode("utf-8", "replace").decode()
+    name = "<stdin>" if stdin else os.fsencode(path).decode("utf-8", "replace")
     try:
         return Source.decode(name, sys.stdin.buffer.read() if stdin else Path(path).read_bytes())
     except OSError as error:
