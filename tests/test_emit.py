@@ -7,9 +7,9 @@ import re
 import pytest
 
 from vxc.cuda.emit import emit, parameter_bytes
-from vxc.cuda.emit_body import bare, c_string
 from vxc.cuda.names import Names, is_reserved, kernel_symbol
 from vxc.cuda.nvrtc import compile_cuda
+from vxc.cuda.text import bare, c_string
 from vxc.diag import VxcError
 from vxc.dtypes import BOOL, DTYPES, F32, I32, I64
 from vxc.ir.builder import Builder

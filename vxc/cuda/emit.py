@@ -1,15 +1,17 @@
 """A plan at stage=thread as CUDA C++: each kernel with its parameters, and before them the device functions they use.
 
-The text is ASCII and compiles under NVRTC alone. Statements are written by `emit_body.py`, names chosen by `names.py`.
+The text is ASCII and compiles under NVRTC alone. Statements come from `emit_ops.py`, names chosen by `names.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vxc.cuda.emit_body import Body, c_string, is_packed
+from vxc.cuda.emit_body import Body
+from vxc.cuda.emit_ops import is_packed, write_statements
 from vxc.cuda.names import Names, kernel_symbol
 from vxc.cuda.prelude import identifiers, prelude_text
+from vxc.cuda.text import c_string
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import accesses
@@ -26,16 +28,16 @@ def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool =
     and assertions, and stops with the place in the source. Raises VxcError: E0402, E0715.
     """
     shared = _shared_arguments(plan)
-    externs: dict[tuple, str] = {}
+    externs: dict[tuple[str, str], str] = {}
     kernels = []
     for kernel in plan.kernels:
         _check(kernel)
         names = Names()
         params = [_parameter(p, names, kernel.name not in shared) for p in kernel.params]
-        body = Body(kernel, names, source_name if lines else "", debug)
-        statements = body.run()
+        body = Body(kernel, names, source_name, lines, debug)
+        write_statements(body)
         externs |= body.externs
-        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params), *statements, "}"]))
+        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params), *body.lines, "}"]))
     text = "\n\n".join([*externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))
     return f"{prelude}\n{text}" if prelude else text
