@@ -101,7 +101,7 @@ class Machine:
         self.mask = mask
 
     def leave(self, frame: Frame) -> int:
-        """Close the innermost frame; where the enclosing iteration has been left by all lanes, go to its end."""
+        """Close the innermost frame; gives the position after its end."""
         self.frames.pop()
         self.mask = frame.saved
         return frame.end + 1

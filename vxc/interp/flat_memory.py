@@ -50,8 +50,7 @@ class Memory:
 
     def view(self) -> np.ndarray:
         """The (only) array with its own shape and strides."""
-        size = self.data.itemsize
-        return np.lib.stride_tricks.as_strided(self.data, self.shape, [s * size for s in self.strides])
+        return np.ndarray(self.shape, self.data.dtype, self.data, 0, [s * self.data.itemsize for s in self.strides])
 
 
 def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

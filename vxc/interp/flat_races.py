@@ -65,11 +65,12 @@ class _Trace:
         return np.where((seen < 0) | (level < GRID) & passed, THREAD, level).astype(np.int8)
 
     def add(self, at: np.ndarray, who: Who, level: np.ndarray) -> None:
-        """Record accesses: those ordered after the trace replace it, the others join its set."""
+        """Record accesses: those ordered after the trace replace it, the others join its set, as do two lanes at one element."""
         new = level == THREAD
         self.owner[at[new]], self.epoch[at[new]], self.spread[at[new]] = who.owner[new], who.epoch[new], who.spread
-        joined = np.maximum(level, _apart(self.owner[at], who.owner, who.group))
-        np.maximum.at(self.spread, at[joined > 0], joined[joined > 0])
+        level = np.maximum(level, _apart(self.owner[at], who.owner, who.group))
+        joined = level > THREAD
+        np.maximum.at(self.spread, at[joined], level[joined])
 
 
 @dataclass
@@ -83,20 +84,23 @@ class Shadow:
         """Record accesses of the elements `at` (one dimension, as are `who`'s arrays), or give the first race among them."""
         for other in _CONFLICTS[mode]:
             if other in self.traces:
-                trace = self.traces[other]
-                bad = np.nonzero(trace.unordered(at, who))[0]
-                if bad.size:
-                    return Race(int(at[bad[0]]), other, int(trace.owner[at[bad[0]]]), int(who.owner[bad[0]]))
+                race = _race(self.traces[other], other, at, who, self.traces[other].unordered(at, who) > THREAD)
+                if race is not None:
+                    return race
         if mode not in self.traces:
             self.traces[mode] = _Trace.empty(self.size)
         trace = self.traces[mode]
-        trace.add(at, who, trace.unordered(at, who))
-        if mode == "w":  # two lanes of this very instruction
-            clash = np.nonzero((trace.owner[at] != who.owner) | (trace.spread[at] > THREAD))[0]
-            if clash.size:
-                return Race(int(at[clash[0]]), "w", int(trace.owner[at[clash[0]]]), int(who.owner[clash[0]]))
-        return None
+        trace.add(at, who, np.zeros(at.shape, np.int8) if mode == "w" else trace.unordered(at, who))
+        return _race(trace, mode, at, who, trace.spread[at] > THREAD) if mode == "w" else None  # two lanes of one instruction
 
     def clear(self) -> None:
         """Forget everything: a launch has ended."""
         self.traces.clear()
+
+
+def _race(trace: _Trace, mode: str, at: np.ndarray, who: Who, clash: np.ndarray) -> Race | None:
+    """The first clash with a trace, if there is one."""
+    if not clash.any():
+        return None
+    first = int(np.argmax(clash))
+    return Race(int(at[first]), mode, int(trace.owner[at[first]]), int(who.owner[first]))
