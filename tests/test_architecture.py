@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vxc.cuda.emit_body import EXPRESSIONS, STATEMENTS
+from vxc.cuda.emit_ops import EXPRESSIONS, STATEMENTS
 from vxc.diag import CODES
 from vxc.interp.flat_interp import HANDLERS
 from vxc.ir.ops import ALL, OPS, PLAN
