@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from typed_text import kernels
+
 from vxc.diag import CODES, VxcError
 
 HEAD = """kernel k(x: f32[M, N], w: f32[N], n: i32[M], u: u32[M], q: i64[M], d: f64[N], h: f16[N], f: bool[M], inout y: f32[M, N],
@@ -13,15 +13,11 @@ HEAD = """kernel k(x: f32[M, N], w: f32[N], n: i32[M], u: u32[M], q: i64[M], d: 
 TAIL = "\n} }\n"
 
 
-def errors(text: str, **more) -> list:
-    with pytest.raises(VxcError) as caught:
-        kernels(text, **more)
-    return list(caught.value.diagnostics)
-
-
 def check_one(text: str, code: str, message: str) -> None:
     place = text.index("§")
-    [found] = errors(text.replace("§", ""))
+    with pytest.raises(VxcError) as caught:
+        kernels(text.replace("§", ""))
+    [found] = caught.value.diagnostics
     assert (found.code, found.message, found.span.start) == (code, message, place)
     assert found.help, "every error names a way out"
 
@@ -68,7 +64,11 @@ STATEMENTS = [
     ("E0205", "y[i, 0] = §1e39;", "`1e+39` is beyond the range of `f32`"),
     ("E0205", "y[i, 0] = §16777217;", "the integer `16777217` is not exact in `f32`"),
     ("E0205", "let t = 1 << §70;", "a shift by 70 of a literal"),
-    ("E0205", "let t = §9223372036854775808;", "`9223372036854775808` does not fit `i64`, which holds -9223372036854775808 to 9223372036854775807"),
+    (
+        "E0205",
+        "let t = §9223372036854775808;",
+        "`9223372036854775808` does not fit `i64`, which holds -9223372036854775808 to 9223372036854775807",
+    ),
     ("E0205", "let t: i8 = §128;", "`128` does not fit `i8`, which holds -128 to 127"),
     ("E0205", "let t = §(1 << 63) * (1 << 63) * (1 << 63) * (1 << 63) * (1 << 63);", "a literal of more than 256 bits"),
     ("E0206", "if §n[i] { }", "the condition of `if` must be `bool`, not `i32`"),
@@ -141,8 +141,16 @@ STATEMENTS = [
     ("E0221", "serial k in 8 { parallel j in 8 { §break; } }", "`break` directly in `parallel`"),
     ("E0221", "unroll k in 8 { §continue; }", "`continue` directly in `unroll`"),
     ("E0222", "§return 1;", "`return` stands outside a function"),
-    ("E0226", "let r = y[i] * 2; y[i] = r + 1; y[i] = §r;", "`r` is a row, computed where it is used, and `y`, which it reads, is written before"),
-    ("E0226", "let r = y[i] * 2; serial k in 4 { y[i] = §r + 1; }", "`r` is a row, computed where it is used, and `y`, which it reads, is written before"),
+    (
+        "E0226",
+        "let r = y[i] * 2; y[i] = r + 1; y[i] = §r;",
+        "`r` is a row, computed where it is used, and `y`, which it reads, is written before",
+    ),
+    (
+        "E0226",
+        "let r = y[i] * 2; serial k in 4 { y[i] = §r + 1; }",
+        "`r` is a row, computed where it is used, and `y`, which it reads, is written before",
+    ),
     ("E0227", "y[i, 0] = §f32;", "`f32` is a type, not a value"),
     ("E0227", 'y[i, 0] = §"a";', "a string has no value here"),
     ("E0230", "unroll §k in N { }", "an `unroll` loop whose length is not known when compiling"),
@@ -168,13 +176,44 @@ def test_a_statement_is_rejected(code, text, message):
 
 FILES = [
     ("E0218", "kernel k<§T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } }", "generic `T` has no value"),
-    ("E0224", "kernel k<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } } example k(x = §rand(f16, 3, 4));", "`x` has 1 dimension, and the example gives 2"),
-    ("E0224", "kernel k<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } } example k(§xx = rand(f16, 3));", "`k` has no parameter or generic `xx`"),
-    ("E0224", "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = §rand(f16, 3));", "`x` has elements of `f32`, and the example gives `f16`"),
-    ("E0224", "kernel k(x: f32[N], z: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } §example k(x = rand(f32, 3));", "the example does not give `z`"),
-    ("E0224", "kernel k(x: f32[N], z: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), z = §rand(f32, 4));", "dimension 0 of `z` is 4, and the other arguments make it 3"),
-    ("E0203", "kernel k(a: i32, x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), a = §2.5);", "a float literal meets a value of type `i32`"),
-    ("E0224", "kernel k(a: bool, x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), a = §2);", "`a` is `bool`"),
+    (
+        "E0224",
+        "kernel k<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } } example k(x = §rand(f16, 3, 4));",
+        "`x` has 1 dimension, and the example gives 2",
+    ),
+    (
+        "E0224",
+        "kernel k<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } } example k(§xx = rand(f16, 3));",
+        "`k` has no parameter or generic `xx`",
+    ),
+    (
+        "E0224",
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = §rand(f16, 3));",
+        "`x` has elements of `f32`, and the example gives `f16`",
+    ),
+    (
+        "E0224",
+        "kernel k(x: f32[N], z: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } §example k(x = rand(f32, 3));",
+        "the example does not give `z`",
+    ),
+    (
+        "E0224",
+        "kernel k(x: f32[N], z: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), "
+        "z = §rand(f32, 4));",
+        "dimension 0 of `z` is 4, and the other arguments make it 3",
+    ),
+    (
+        "E0203",
+        "kernel k(a: i32, x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), a = "
+        "§2.5);",
+        "a float literal meets a value of type `i32`",
+    ),
+    (
+        "E0224",
+        "kernel k(a: bool, x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } } example k(x = rand(f32, 3), a "
+        "= §2);",
+        "`a` is `bool`",
+    ),
     ("E0219", "kernel k(x: f32[§N // 2], out y: f32[8]) { y = 0; }", "no array fixes the dimension `N`"),
     ("E0210", "kernel k<§C: intt = 8>(x: f32[N, C]) { }", "`intt` is no kind of generic"),
     ("E0218", "kernel k<§C: bool = 8>(x: f32[N, C]) { }", "generic `C` is of kind `bool`, and `8` is given"),
@@ -183,19 +222,41 @@ FILES = [
     ("E0228", "kernel k(x: f32[N]) { } kernel §k(x: f32[N]) { }", "`k` is defined twice"),
     ("E0228", "fn §exp(x: f32) -> f32 { return x; } kernel exp(x: f32[N]) { }", "`exp` is built in, and a function may not shadow it"),
     ("E0222", "§fn f(x: f32) -> f32 { if x > 0 { return 1; } } kernel k(out y: f32[1]) { y[0] = f(1.0); }", "`f` may end without `return`"),
-    ("E0222", "fn f(x: f32) -> f32 { §var t = 1; return 1; } kernel k(out y: f32[1]) { y[0] = 1; }", "a function is made of `let`, `if` and `return`"),
+    (
+        "E0222",
+        "fn f(x: f32) -> f32 { §var t = 1; return 1; } kernel k(out y: f32[1]) { y[0] = 1; }",
+        "a function is made of `let`, `if` and `return`",
+    ),
     ("E0222", "fn f(§x: f32[N]) -> f32 { return 1; } kernel k(out y: f32[1]) { y[0] = 1; }", "parameter `x` of a function is no scalar"),
     ("E0218", "fn f<§T: dtype>() -> T { return 1; } kernel k(out y: f64[1]) { y[0] = f(); }", "generic `T` has no value"),
     ("E0225", '§import "nowhere.vx"; kernel k(out y: f32[1]) { y[0] = 1; }', "cannot read nowhere.vx: No such file or directory"),
     ("E0231", "kernel k(§out a: f32) { }", "`a` is a scalar and cannot be `out`"),
     ("E0220", "kernel k(§@vector(4) a: f32) { }", "`@vector` does not belong to a parameter"),
     ("E0220", "§@fp(loose) kernel k(a: f32) { }", "`@fp` takes one argument of another kind"),
-    ("E0401", "@native(f16) kernel k(x: f16[N], out y: f16[N]) { y = x; } @native(f16) kernel k2(x: f16[N], out y: f16[N]) { y = §x + 1; }", "arithmetic in f16 is not compiled yet"),
+    (
+        "E0401",
+        "@native(f16) kernel k(x: f16[N], out y: f16[N]) { y = x; } @native(f16) kernel k2(x: f16[N], out y: f16[N]) { y "
+        "= §x + 1; }",
+        "arithmetic in f16 is not compiled yet",
+    ),
     ("E0210", "kernel k(x: §f33[N]) { }", "`f33` is no type"),
     ("E0219", "kernel k(x: f32[§-1]) { }", "a dimension of -1 elements"),
-    ("E0213", "kernel k(x: f32[M, N], y: f32[N, M], out z: f32[M, N]) { z = x + §y; }", "rows whose shapes may differ: M x N and N x M elements"),
-    ("E0216", "kernel tile6(out o: i32[8]) { grid g in 1 { shared s: i32[8]; s[§6:12] = 7; copy(s, o); } }", "the slice ends at 12, past the end of `s`, whose dimension 0 has 8 elements (6+6 > 8)"),
-    ("E0205", "kernel k(out y: f32[N]) { y[0] = §1 + 2.5 * 1e43; y[1] = 99999999999999999999999999999999999999999999999999 as f32; }", "`2.5e+43` is beyond the range of `f32`"),
+    (
+        "E0213",
+        "kernel k(x: f32[M, N], y: f32[N, M], out z: f32[M, N]) { z = x + §y; }",
+        "rows whose shapes may differ: M x N and N x M elements",
+    ),
+    (
+        "E0216",
+        "kernel tile6(out o: i32[8]) { grid g in 1 { shared s: i32[8]; s[§6:12] = 7; copy(s, o); } }",
+        "the slice ends at 12, past the end of `s`, whose dimension 0 has 8 elements (6+6 > 8)",
+    ),
+    (
+        "E0205",
+        "kernel k(out y: f32[N]) { y[0] = §1 + 2.5 * 1e43; y[1] = 99999999999999999999999999999999999999999999999999 as "
+        "f32; }",
+        "`2.5e+43` is beyond the range of `f32`",
+    ),
     ("E0234", "example §zz(x = 1); kernel k(out y: f32[N]) { y = 0; }", "there is no kernel `zz`"),
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from typed_text import body, expr, kernels
+from typed_text import body, errors, expr, kernels
 
 from vxc.diag import VxcError
 from vxc.dtypes import F16, F32
@@ -26,7 +26,8 @@ example softmax(x = rand(f32, 37, 1000));
 """
 
 FLASH = """
-@fp(fast) kernel flash_r1<C = 8, CH = 2, HD = 64>(q: f32[SQ, HD], k: f32[SK, HD], v: f32[SK, HD], scale: f32, out po: f32[C, SQ, HD], out pml: f32[C, SQ, 2]) {
+@fp(fast) kernel flash_r1<C = 8, CH = 2, HD = 64>(q: f32[SQ, HD], k: f32[SK, HD], v: f32[SK, HD], scale: f32,
+                                                   out po: f32[C, SQ, HD], out pml: f32[C, SQ, 2]) {
     @lanes(1) parallel c in C, i in SQ {
         local m: f32[CH] = -inf;
         local l: f32[CH] = 0.0;
@@ -75,12 +76,6 @@ def check_one(text: str, name: str, defines: dict | None = None, **more):
     return check(parse(source), source, name, defines or {}, **more)
 
 
-def errors(text: str, **more) -> list[tuple[str, str]]:
-    with pytest.raises(VxcError) as caught:
-        kernels(text, **more)
-    return [(d.code, d.message) for d in caught.value.diagnostics]
-
-
 # Kernels of the design -----------------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +115,8 @@ def test_tiles_check():
 
 
 def test_a_place_in_copy_takes_the_other_operands_extents():
-    text = "kernel k(x: f32[M, N], page: i32[G], out y: f32[M, N]) { grid b in 4 { shared s: f32[16, 8]; copy(x[b * 16, 0], s); copy(x[page[b] * 16 :+ 16, :8], s); } }"
+    text = """kernel k(x: f32[M, N], page: i32[G], out y: f32[M, N]) { grid b in 4 {
+        shared s: f32[16, 8]; copy(x[b * 16, 0], s); copy(x[page[b] * 16 :+ 16, :8], s); } }"""
     lines = [line.strip() for line in body(text)]
     assert lines[2] == "copy x[mul(b, 16) :+ None step 1, 0 :+ None step 1] -> s[0 :+ 16 step 1, 0 :+ 8 step 1]"
     assert lines[3].startswith("copy x[cast<i64>(mul(page[b], 16:i32)) :+ 16 step 1, 0 :+ 8 step 1]")
@@ -183,62 +179,6 @@ def test_strides():
     [kernel] = kernels("kernel k(x: f32[M, N : ld], out y: f32[M]) { parallel i in M { y[i] = sum(x[i]); } }")
     assert [dim.name for dim in kernel.dims] == ["M", "N", "ld"]
     assert [pitch and expr(pitch) for pitch in kernel.arrays[0].pitches] == [None, "ld"]
-
-
-# Rows ----------------------------------------------------------------------------------------------------------------------------
-
-
-def test_different_shapes_name_both_declarations():
-    text = "kernel k(q: f32[N, 64], k: f32[N, 32], out s: f32[N]) { parallel i in N { s[i] = dot(q[i], k[i]); } }"
-    with pytest.raises(VxcError) as caught:
-        kernels(text)
-    [found] = caught.value.diagnostics
-    assert (found.code, found.message) == ("E0213", "rows of different shapes: 64 and 32 elements")
-    assert text[found.span.start : found.span.end] == "k[i]" and found.label == "32 elements of `k`"
-    assert [(label.text, text[label.span.start : label.span.end]) for label in found.secondary] == [
-        ("64 elements of `q`", "q[i]"),
-        ("`q` is declared here", "q"),
-        ("`k` is declared here", "k"),
-    ]
-
-
-STALE = [
-    ("let r = y[i] * 2; y[i] = r + 1;", False),
-    ("let r = y[i] * 2; y[i] = r + 1; y[i] = r;", True),
-    ("let r = y[i] * 2; let s = sum(r); y[i] = r / s;", False),
-    ("let r = x[i] / sum(y[i]); y[i] = r + 1; y[i] = r;", False),
-    ("let r = y[i] * 2; serial k in 4 { y[i] = r + 1; }", True),
-    ("serial k in 4 { let r = y[i] * 2; y[i] = r + 1; }", False),
-    ("var v = 1.0; let r = x[i] * v; v = 2.0; y[i] = r;", True),
-    ("var v = 1.0; let r = x[i] * v; y[i] = r; v = 2.0;", False),
-    ("let r = y[i] * 2; let t = r + 1; y[i] = t; x2[i] = t;", True),
-]
-
-
-@pytest.mark.parametrize("text, stale", STALE, ids=[row[0] for row in STALE])
-def test_a_row_is_not_used_after_what_it_reads_was_written(text, stale):
-    text = f"kernel k(x: f32[M, N], inout y: f32[M, N], out x2: f32[M, N]) {{ parallel i in M {{ {text} }} }}"
-    if stale:
-        assert {code for code, _ in errors(text)} == {"E0226"}
-    else:
-        kernels(text)
-
-
-def test_reductions_in_rows_are_computed_once():
-    chain = "".join(f"let a{k} = a{k - 1} / sum(a{k - 1});" for k in range(1, 30))
-    lines = body(f"kernel k(x: f32[M, N], out y: f32[M, N]) {{ parallel i in M {{ let a0 = x[i]; {chain} y[i] = a29; }} }}")
-    assert sum(line.count("sum[") + line.count("sum(") for line in lines) == 29
-
-
-def test_reduction_orders():
-    text = "kernel k(x: f16[M, 4096], out y: f32[M], out t: f32[1]) { parallel i in M { y[i] = sum(x[i]); } t[0] = sum(x); }"
-    rows, total = body(text)[1:]
-    assert f"sum{Order(8, 8, 32)}[j in 4096]" in rows
-    assert f"sum{Order(8, 8, 512, 256)}[" in total  # alone: one result
-    assert f"sum{Order(8, 16, 32)}[" in body(text, reduce_chunk=16)[1]
-    text = "@chunk(2) kernel k(x: f32[M, N], out y: f32[M]) { @lanes(8) parallel i in M { y[i] = @chunk(4) sum(x[i]) + sum(x[i]); } }"
-    line = body(text)[1]
-    assert f"sum{Order(4, 4, 8)}[" in line and f"sum{Order(4, 2, 8)}[" in line
 
 
 # Functions, imports, programs ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from vxc.diag import VxcError
 from vxc.frontend import typed
 from vxc.frontend.check import check_module
 from vxc.frontend.parse import parse
@@ -11,6 +14,13 @@ from vxc.source import Source
 def kernels(text: str, defines: dict | None = None, **more) -> list[typed.TypedKernel]:
     source = Source("t.vx", text)
     return check_module(parse(source), source, defines or {}, **more)
+
+
+def errors(text: str, **more) -> list[tuple[str, str]]:
+    """Code and message of everything wrong with a text."""
+    with pytest.raises(VxcError) as caught:
+        kernels(text, **more)
+    return [(d.code, d.message) for d in caught.value.diagnostics]
 
 
 def body(text: str, **more) -> list[str]:

@@ -76,7 +76,16 @@ def _given(at: At, name: str, arg: syntax.Expr) -> Generator[Any, Any, Given]:
     shape = tuple(numbers[extra - 1 :])
     if any(size < 0 for size in shape):
         fail(at, "E0224", "a size is negative", arg, help="sizes are 0 or more")
-    return Given(name, arg.span, arg.func.name, dtype, shape, tuple(numbers[: extra - 1]))
+    bounds = tuple(numbers[: extra - 1])
+    if bounds and not (dtype.is_int and dtype.min <= bounds[0] < bounds[1] <= dtype.max + 1):
+        fail(
+            at,
+            "E0224",
+            f"`randint` of `{dtype}` from {bounds[0]} below {bounds[1]}",
+            arg,
+            help=f"give an integer type and bounds that it holds: `{sample}`",
+        )
+    return Given(name, arg.span, arg.func.name, dtype, shape, bounds)
 
 
 def generic_values(kernel: syntax.Kernel, given: dict[str, Given]) -> dict[str, Any]:
