@@ -1,10 +1,21 @@
-"""GPU tests: run where there is a device, else skipped, and the summary says how many and why."""
+"""Options and marks: `--bless` rewrites the expectations of filetests; GPU tests run where there is a device, and the summary
+says how many did not and why.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from vxc.runtime.driver import unavailable
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="write what filetests give now as what is expected of them")
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    return request.config.getoption("--bless")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

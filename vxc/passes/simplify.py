@@ -4,8 +4,8 @@ Before: any plan, any stage.
 After:  the same plan with no foldable pure instruction, no two equal pure instructions where one is in scope of the other,
         no unused pure instruction or load, no `if` on a constant, no constant loop of no or (unless parallel) one iteration, no empty region.
 
-    %0: i64 = mul %n, 1                      %1: f32 = load @x, %i
-    %1: f32 = load @x, %i          ->        store @y, %i, %1
+    %0: i64 = mul %i, 1                      %1: f32 = load @x, %i
+    %1: f32 = load @x, %0          ->        store @y, %i, %1
     %2: f32 = mul 0.0:f32, 2.0:f32
     store @y, %i, %1
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vxc import semantics
-from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, TERMINATES
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
@@ -94,6 +94,7 @@ class _Forward:
 
     def __init__(self):
         self.env: dict[str, Operand] = {}
+        self.resized: dict[str, Buffer] = {}  # workspaces whose sizes are other values now
         self.known: dict[tuple, Value] = {}
         self.undo: list[list[tuple]] = [[]]
         self.out: list[Inst] = []
@@ -131,11 +132,22 @@ class _Forward:
             self._end(inst)
         elif row.pure:
             self._pure(inst)
+        elif row.result == "buffer":
+            self._declare(inst)
         else:
             self.out.append(inst)
 
     def _operand(self, x: Operand) -> Operand:
-        return self.env.get(x.name, x) if type(x) is Value else x
+        if type(x) is Value:
+            return self.env.get(x.name, x)
+        return self.resized.get(x.name, x) if type(x) is Buffer else x
+
+    def _declare(self, inst: Inst) -> None:
+        shape = tuple(map(self._operand, inst.result.shape))
+        if shape != inst.result.shape:
+            self.resized[inst.result.name] = replace(inst.result, shape=shape)
+            inst = replace(inst, result=self.resized[inst.result.name])
+        self.out.append(inst)
 
     def _open(self, inst: Inst) -> None:
         if inst.op == "if" and isinstance(inst.operands[0], Const):

@@ -1,0 +1,45 @@
+"""Runs the filetests (`tests/filetest.py`), and asks of every pass that its docstring's example is one of them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+from tests.filetest import FOLDER, SEPARATOR, FileTest
+from vxc.pipeline import PASSES
+
+FILES = sorted(FOLDER.rglob("*.vxt"))
+MODULES = {name: name.replace("-", "_") for name in PASSES if name != "simplify-threads"}  # simplify, run again
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_file(path, bless):
+    test = FileTest.read(path)
+    actual = test.actual()
+    if bless and actual != test.expected:
+        test.bless(actual)
+    else:
+        assert actual == test.expected
+
+
+@pytest.mark.parametrize("name, module", MODULES.items())
+def test_the_example_of_each_pass_is_executed(name, module):
+    """The docstring shows lines of the input and of the expected text of `filetests/<pass>/example.vxt`; `..` stands for anything."""
+    doc = importlib.import_module(f"vxc.passes.{module}").__doc__
+    assert doc.startswith(f"{name}: ")
+    assert re.search(r"^Before: .+\n( .+\n)*After:  ", doc, re.M)
+    before, _, after = (FOLDER / name / "example.vxt").read_text("utf-8").partition(SEPARATOR)
+    shown = next(part for part in doc.split("\n\n") if part.startswith("    ") and " -> " in part).splitlines()
+    arrow = next(line.index(" -> ") for line in shown if " -> " in line)
+    sides = [[line[:arrow].strip() for line in shown], [line[arrow + 4 :].strip() for line in shown]]
+    for lines, text in zip(sides, (before, after)):
+        assert any(lines)
+        pattern = r"\n(?:.*\n)*?\s*".join(re.escape(line).replace(r"\.\.", ".*") for line in lines if line)
+        assert re.search(rf"^\s*{pattern}$", text, re.M), f"these lines do not occur in this order: {lines}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_pass_has_several_cases(name):
+    assert len(list((FOLDER / name).glob("*.vxt"))) >= 3
