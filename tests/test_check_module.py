@@ -307,6 +307,12 @@ def test_an_expression_500_levels_deep(kind):
     assert kernel.body
 
 
+def test_slices_500_levels_deep():
+    half = "0 : N" + " // 2" * 500
+    assert kernels(f"kernel k(x: f32[N], inout y: f32[N]) {{ y[{half}] = x[{half}]; }}")
+    assert [code for code, _ in errors(f"kernel k(x: f32[N], inout y: f32[N]) {{ y[{half}] = x[{half} // 2]; }}")] == ["E0213"]
+
+
 def test_blocks_500_levels_deep():
     [kernel] = kernels("kernel k(out y: f32[N]) { " + "if N > 1 { " * 500 + "y[0] = 1;" + " }" * 500 + " }")
     assert kernel.body

@@ -19,6 +19,8 @@ from vxc.frontend.values import assign, settle
 
 Steps = Generator[tuple[Any, At], Any, Any]
 
+_REMEMBERED = 16  # terms of a form kept for a let: sizes are short, and a chain of lets must not grow quadratically
+
 
 def _let(st: State, node: syntax.Let, at: At) -> Steps:
     yield from no_attributes(st, node, at)
@@ -65,8 +67,8 @@ def _remember(st: State, symbol: Symbol, expr: Expr) -> None:
     """Keep the normal form of an integer let, so that shapes written with it compare."""
     if expr.dtype.is_int:
         form = dims.linear(expr, st.forms)
-        if form.fixed:
-            st.forms[symbol] = form
+        if form.fixed and len(form.terms) <= _REMEMBERED:
+            st.forms.lets[symbol] = form
 
 
 def _var(st: State, node: syntax.Let, at: At, dtype: DType | None) -> Steps:

@@ -8,20 +8,18 @@ from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, F32, I64
 from vxc.frontend import dims, syntax
-from vxc.frontend.check_expr import BINARY, UNARY, apply, choose, dtype_named, fold, require_bool
+from vxc.frontend.check_expr import BINARY, SCAN_CALLS, UNARY, apply, choose, dtype_named, fold, require_bool
 from vxc.frontend.inline import FnBody, body, inline
 from vxc.frontend.rows import Row
 from vxc.frontend.scope import At, State, count, fail, suggestion
 from vxc.frontend.typed import Cast, Let, Op, Reduce, Scan, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle, stored, widened
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, Order, accumulator, reduce_order
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, Order, accumulator, reduce_order
 
 Task = Generator[tuple[Any, At], Value, Any]
 
 _OPERATORS = {*BINARY.values(), *UNARY.values()}
 FUNCTIONS = {name: op for name, op in SCALAR_OPS.items() if name not in _OPERATORS}
-SCAN_CALLS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
-assert set(SCAN_CALLS.values()) == set(SCANS)
 CONVERSIONS = ("reinterpret", "sat")
 ATOMICS = ("atomic_add", "atomic_max", "atomic_min")
 STATEMENTS = (*ATOMICS, "copy", "gemm", "assert", "print")

@@ -19,7 +19,7 @@ from vxc.frontend.scope import At, State, fail, label, suggestion, unknown
 from vxc.frontend.subscripts import picks, whole
 from vxc.frontend.typed import Array, Cast, Cond, Const, Load, Op, Symbol, Var
 from vxc.frontend.values import Branch, Value, common, convert, rounded, settle, typed, widened
-from vxc.semantics import accepts, result_dtype
+from vxc.semantics import REDUCTIONS, SCANS, accepts, result_dtype
 from vxc.source import Span
 
 Task = Generator[tuple[Any, At], Value, Any]
@@ -29,6 +29,8 @@ BINARY = {
     ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
 }  # fmt: skip
 UNARY = {"-": "neg", "!": "not", "~": "bitnot"}
+SCAN_CALLS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+assert set(SCAN_CALLS.values()) == set(SCANS)
 _COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _FLAGS = {"eq": operator.eq, "ne": operator.ne, "and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -271,8 +273,12 @@ def choose(at: At, cond: Value, then: Value, other: Value, span: Span, how: str)
 
 
 def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
+    operand = node.operand
+    if not (isinstance(operand, syntax.Call) and (operand.func.name in REDUCTIONS or operand.func.name in SCAN_CALLS)):
+        hint = "write it directly before `sum(..)`, `dot(..)` or another reduction"
+        fail(at, "E0220", "an attribute before something that is no reduction", node.attrs[0], help=hint)
     order = dict(at.order) | (yield from attributes(st, node.attrs, "reduction", at))
-    return replace((yield node.operand, at.but(order=tuple(order.items()))), span=node.span)
+    return replace((yield operand, at.but(order=tuple(order.items()))), span=node.span)
 
 
 # Subscripts ----------------------------------------------------------------------------------------------------------------------

@@ -6,17 +6,26 @@ Loads and mutable variables are atoms equal only to themselves, for their value 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, Union
 
 from vxc.dtypes import I64
 from vxc.frontend import typed
 from vxc.source import Span
 
 
+@dataclass(frozen=True, eq=False)
+class Atom:
+    """An operation that is no combination. `text` is how messages show it; `fixed` as in Form."""
+
+    text: str
+    fixed: bool
+
+
 class Form(NamedTuple):
     """sum of coefficient * atom, plus `const`. `fixed` is False where the value may change between two evaluations."""
 
-    terms: frozenset[tuple[Any, int]]
+    terms: frozenset[tuple[Union[typed.Symbol, Atom], int]]
     const: int
     fixed: bool = True
 
@@ -29,6 +38,18 @@ class Form(NamedTuple):
         return _combine(self, other, -1)
 
 
+def integer(value: int) -> Form:
+    return Form(frozenset(), value)
+
+
+@dataclass
+class Forms:
+    """What is known of the symbols of one kernel: the forms of lets, and one Atom for each operation on given forms."""
+
+    lets: dict[typed.Symbol, Form] = field(default_factory=dict)
+    atoms: dict[tuple, Atom] = field(default_factory=dict)
+
+
 _FOLD = {
     "floordiv": lambda a, b: a // b if b else 0,
     "mod": lambda a, b: a % b if b else 0,
@@ -36,10 +57,11 @@ _FOLD = {
     "min": min,
     "max": max,
 }
+_TEXT = 60  # characters of an operation in a message
 
 
-def linear(expr: typed.Expr, forms: dict[typed.Symbol, Form]) -> Form:
-    """The normal form of an i64 expression; `forms` gives that of lets."""
+def linear(expr: typed.Expr, forms: Forms) -> Form:
+    """The normal form of an i64 expression."""
     done: list[Form] = []
     todo: list[tuple[typed.Expr, bool]] = [(expr, False)]
     while todo:
@@ -52,26 +74,22 @@ def linear(expr: typed.Expr, forms: dict[typed.Symbol, Form]) -> Form:
         else:
             args = done[len(done) - len(item.args) :]
             del done[len(done) - len(item.args) :]
-            done.append(_op(item.name, args))
+            done.append(_op(item.name, args, forms))
     return done[0]
 
 
-def _leaf(item: typed.Expr, forms: dict[typed.Symbol, Form]) -> Form:
+def _leaf(item: typed.Expr, forms: Forms) -> Form:
     if isinstance(item, typed.Const) and item.dtype.is_int:
-        return Form(frozenset(), int(item.value))
+        return integer(int(item.value))
     if isinstance(item, typed.Var):
-        known = forms.get(item.symbol)
-        return known if known is not None else _atom(item.symbol, item.symbol.kind != "var")
+        symbol = item.symbol
+        return forms.lets.get(symbol) or Form(frozenset([(symbol, 1)]), 0, symbol.kind != "var")
     if isinstance(item, typed.Cast) and item.how == "cast" and item.arg.dtype.is_int and isinstance(item.arg, (typed.Var, typed.Const)):
         return _leaf(item.arg, forms)  # a widening, which keeps the value
-    return _atom(item, False)
+    return Form(frozenset([(Atom("(..)", False), 1)]), 0, False)
 
 
-def _atom(key: Any, fixed: bool) -> Form:
-    return Form(frozenset([(key, 1)]), 0, fixed)
-
-
-def _op(name: str, args: list[Form]) -> Form:
+def _op(name: str, args: list[Form], forms: Forms) -> Form:
     if name in ("add", "sub"):
         return _combine(args[0], args[1], 1 if name == "add" else -1)
     if name == "neg":
@@ -80,12 +98,16 @@ def _op(name: str, args: list[Form]) -> Form:
         for one, other in (args, reversed(args)):
             if one.number is not None:
                 return _scale(other, one.number)
+        args = sorted(args, key=show)
     numbers = [arg.number for arg in args]
     if name in _FOLD and None not in numbers:
-        return Form(frozenset(), _FOLD[name](*numbers))
-    if name == "mul":
-        args = sorted(args, key=hash)
-    return _atom((name, *args), all(arg.fixed for arg in args))
+        return integer(_FOLD[name](*numbers))
+    key = (name, *args)
+    if key not in forms.atoms:
+        text = f"{name}({', '.join(map(show, args))})"
+        forms.atoms[key] = Atom(text if len(text) <= _TEXT else "(..)", all(arg.fixed for arg in args))
+    atom = forms.atoms[key]
+    return Form(frozenset([(atom, 1)]), 0, atom.fixed)
 
 
 def _combine(a: Form, b: Form, sign: int) -> Form:
@@ -101,19 +123,11 @@ def _scale(form: Form, by: int) -> Form:
 
 def show(form: Form) -> str:
     """The form as text for a message: `2*N + 3`."""
-    parts = sorted(f"{_show_atom(atom)}" if c == 1 else f"{c}*{_show_atom(atom)}" for atom, c in form.terms)
+    names = [(atom.name if isinstance(atom, typed.Symbol) else atom.text, c) for atom, c in form.terms]
+    parts = [name if c == 1 else f"{c}*{name}" for name, c in sorted(names)]
     if form.const or not parts:
         parts.append(str(form.const))
     return " + ".join(parts).replace("+ -", "- ")
-
-
-def _show_atom(atom: Any) -> str:
-    if isinstance(atom, typed.Symbol):
-        return atom.name
-    if isinstance(atom, tuple) and all(not isinstance(arg, Form) or len(arg.terms) < 2 for arg in atom[1:]):
-        names = [show(arg) if len(str(arg)) < 200 else ".." for arg in atom[1:]]
-        return f"{atom[0]}({', '.join(names)})"
-    return "(..)"
 
 
 # i64 expressions, folded where constant -----------------------------------------------------------------------------------------
@@ -128,7 +142,7 @@ def op(name: str, a: typed.Expr, b: typed.Expr, span: Span) -> typed.Expr:
     x = a.value if isinstance(a, typed.Const) else None
     y = b.value if isinstance(b, typed.Const) else None
     if x is not None and y is not None:
-        return const(_op(name, [Form(frozenset(), x), Form(frozenset(), y)]).const, span)
+        return const(_op(name, [integer(x), integer(y)], Forms()).const, span)
     if (name in ("add", "sub") and y == 0) or (name in ("mul", "floordiv", "ceildiv") and y == 1):
         return a
     if (name == "add" and x == 0) or (name == "mul" and x == 1):

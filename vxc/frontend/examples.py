@@ -143,7 +143,7 @@ def _sizes(at: At, sig: Signature, given: dict[str, Given]) -> dict[typed.Symbol
         arg = given.get(param.name)
         if isinstance(param, typed.Symbol):
             if arg is not None and isinstance(arg.value, int):
-                sizes[param] = dims.Form(frozenset(), arg.value)
+                sizes[param] = dims.integer(arg.value)
             continue
         if arg is None or arg.generator == "value":
             continue
@@ -152,12 +152,12 @@ def _sizes(at: At, sig: Signature, given: dict[str, Given]) -> dict[typed.Symbol
             fail(at, "E0224", message, arg.span, help="give one size for each dimension")
         for extent, size in zip(param.shape, arg.shape):
             if isinstance(extent, typed.Var):
-                sizes.setdefault(extent.symbol, dims.Form(frozenset(), size))
+                sizes.setdefault(extent.symbol, dims.integer(size))
     return sizes
 
 
 def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, resized: bool) -> tuple[int, ...]:
-    shape = tuple(dims.linear(extent, sizes).number for extent in param.shape)
+    shape = tuple(dims.linear(extent, dims.Forms(sizes)).number for extent in param.shape)
     for k, (size, written) in enumerate(zip(shape, arg.shape)):
         if size is None:
             fail(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from vxc.diag import Diagnostic, Label, VxcError
-from vxc.frontend import syntax
+from vxc.frontend import dims, syntax
 from vxc.frontend.typed import Stmt, Symbol
 from vxc.source import Source, Span
 
@@ -81,7 +81,7 @@ class State:
     attrs: dict[str, Any] = field(default_factory=dict)
     reduce_chunk: int | None = None
     errors: list[Diagnostic] = field(default_factory=list)
-    forms: dict[Symbol, Any] = field(default_factory=dict)  # lets with an affine value (dims.linear)
+    forms: dims.Forms = field(default_factory=dims.Forms)
     hoisted: dict[syntax.Call, Symbol] = field(default_factory=dict)  # reductions of row lets, computed once
     reads: list[set] = field(default_factory=list)  # what the row lets being checked read
     uses: list[Any] = field(default_factory=list)  # rows.Use of each row let

@@ -99,7 +99,7 @@ def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Spa
     form, size = dims.linear(index, st.forms), dims.linear(array.shape[k], st.forms)
     declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
     if form.number is not None and form.number < 0:
-        hint = f"indices count from 0; the last is `{dims.show(size.minus(dims.Form(frozenset(), 1)))}`"
+        hint = f"indices count from 0; the last is `{dims.show(size.minus(dims.integer(1)))}`"
         fail(at, "E0215", f"index {form.number} of `{array.name}` is negative", span, secondary=declared, help=hint)
     over = form.minus(size).number
     if over is not None and over >= 0:
