@@ -125,6 +125,7 @@ STATEMENTS = [
     ("E0217", "z[0] = 5 % §0;", "division by zero"),
     ("E0217", "z[0] = n[i] // §(4 - 2 * 2);", "division by zero"),
     ("E0217", "z[0] = ceildiv(n[i], §0);", "division by zero"),
+    ("E0401", "y[i, 0] = §@fp(fast) exp(a);", "`@fp` of one expression is not compiled yet"),
     ("E0220", "z[0] = §@chunk(4) (c + 1);", "an attribute before something that is no reduction"),
     ("E0220", "§@foo(1) parallel j in 8 { }", "there is no attribute `@foo`"),
     ("E0220", "§@thread(1) parallel j in 8 { }", "there is no attribute `@thread`"),

@@ -160,7 +160,9 @@ def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, TypedKernel 
     samples = []
     for node, source in job.items.examples:
         if node.name == kernel.name:
-            samples.append((node, source, (yield from read_example(At(Scope(), source), kernel, node))))
+            here = At(Scope(), source)
+            yield from attributes(st, node.attrs, "example", here)
+            samples.append((node, source, (yield from read_example(here, kernel, node))))
     values = generic_values(kernel, samples[0][2]) if samples else {}
     values |= {g.name: defines[g.name] for g in kernel.generics if g.name in defines}
     yield from bind_generics(at, kernel.generics, values, "give it with `-D {}`, a default, or an `example` line")

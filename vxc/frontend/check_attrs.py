@@ -26,7 +26,7 @@ ATTRS = {
     "threads": AttrRule(("grid", "parallel", "persistent"), "int"),
     "stages": AttrRule(("pipelined",), "int"),
     "vector": AttrRule(LOOPS, "int"),
-    "unroll": AttrRule(("serial", "unroll"), "int"),
+    "unroll": AttrRule(LOOPS, "int"),
     "lanes": AttrRule(("kernel", "reduction", *LOOPS), "int"),
     "chunk": AttrRule(("kernel", "reduction", *LOOPS), "int", 0),
     "parts": AttrRule(("kernel", "reduction", *LOOPS), "int"),

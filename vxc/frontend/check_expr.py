@@ -274,6 +274,9 @@ def choose(at: At, cond: Value, then: Value, other: Value, span: Span, how: str)
 
 def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
     operand = node.operand
+    for attr in node.attrs:
+        if attr.name in ("fp", "native"):
+            fail(at, "E0401", f"`@{attr.name}` of one expression is not compiled yet", attr, help="write it before `kernel`")
     if not (isinstance(operand, syntax.Call) and (operand.func.name in REDUCTIONS or operand.func.name in SCAN_CALLS)):
         hint = "write it directly before `sum(..)`, `dot(..)` or another reduction"
         fail(at, "E0220", "an attribute before something that is no reduction", node.attrs[0], help=hint)

@@ -42,7 +42,7 @@ class Row:
     lets: list[tuple[Symbol, Expr]] = field(default_factory=list)
     memo: dict[RowLet, Symbol] = field(default_factory=dict)
     loads: list[tuple[Array, bool]] = field(default_factory=list)  # arrays read along the last binder; by unit steps?
-    scans: list[str] = field(default_factory=list)
+    scans: list[At] = field(default_factory=list)  # where each scan stands
 
     @property
     def rank(self) -> int:
