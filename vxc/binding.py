@@ -153,12 +153,12 @@ class _Call:
     def size(self, param: ArrayParam, place: str, want: Size, got: int, code: str) -> None:
         """One component of a shape or stride: a constant is compared, a name is bound or compared."""
         if isinstance(want, int) and got != want:
-            self.error(code, param, f"{place} is {got}, but {want} is declared")
+            self.error(code, param, f"{place} is {got}, but {want} is declared", f"`{param.name}` is declared {_wanted(param)}")
         if not isinstance(want, str):
             return
         size, by = self.sizes.setdefault(want, (got, place))
         if size != got:
-            self.error(code, param, f"{place} is {got}, but {by} makes {want} = {size}")
+            self.error(code, param, f"{place} is {got}, but {by} makes {want} = {size}", f"`{param.name}` is declared {_wanted(param)}")
 
     def strides(self, param: ArrayParam, array: Described) -> None:
         """Bind or compare declared strides, where there are two elements along the dimension: otherwise any stride will do."""

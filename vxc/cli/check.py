@@ -46,6 +46,8 @@ def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnosti
         sound.append(kernel.name)
         if not settings.json:
             print(f"{source.name}: {kernel.name}: ok")
+    if not kernels and not settings.json:
+        print(f"{source.name}: ok, without a kernel")
     return path, sound, found
 
 

@@ -17,7 +17,7 @@ import click
 
 from vxc.diag import Diagnostic, VxcError, read_source, render_all
 from vxc.dtypes import DTYPES, DType
-from vxc.frontend.check import check, check_module, kernel_names, program_names
+from vxc.frontend.check import check, check_module
 from vxc.frontend.parse import parse
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import TypedKernel
@@ -123,11 +123,6 @@ def kernel_options(function: Callable) -> Callable:
 _IR = re.compile(r"(\s|#.*)*(plan|kernel) @")
 
 
-def read(path: str) -> Source:
-    """The source at a path, `-` for standard input; diagnostics call it by its name in UTF-8."""
-    return read_source(path)
-
-
 def is_ir(source: Source, lang: str | None = None) -> bool:
     """Whether a text is IR: as `lang` says, else by the file's ending or how the text begins."""
     if lang:
@@ -137,28 +132,26 @@ def is_ir(source: Source, lang: str | None = None) -> bool:
 
 def read_module(path: str) -> tuple[Source, Module]:
     """A .vx file, parsed. IR is a usage error."""
-    source = read(path)
+    source = read_source(path)
     if is_ir(source):
         raise click.UsageError(f"{source.name} is IR, and this takes a .vx file; IR goes to `vxc compile` and `vxc opt`")
     return source, parse(source)
 
 
 def typed_kernels(module: Module, source: Source, settings: Settings) -> list[TypedKernel]:
-    """The kernel that -k names, or all. Raises VxcError where there is none."""
+    """The kernel that -k names, or all. Raises VxcError with what is wrong in the file, E0234 where it is empty."""
     if settings.kernel:
         return [check(module, source, settings.kernel, settings.defines, reduce_chunk=settings.reduce_chunk)]
-    require_kernels(module, source)
+    if not module.items:
+        raise no_kernel(source)
     return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk)
 
 
-def require_kernels(module: Module, source: Source) -> list[str]:
-    """The names of a file's kernels; E0234 where there is none."""
-    names = kernel_names(module)
-    if not names:
-        what = "is empty" if not source.text.strip() else "has programs, but no kernel" if program_names(module) else "defines no kernel"
-        hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
-        raise VxcError(Diagnostic("E0234", f"{source.name} {what}", help=hint))
-    return names
+def no_kernel(source: Source) -> VxcError:
+    """The error for a file without what a command needs."""
+    what = "defines no kernel" if source.text.strip() else "is empty"
+    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
+    return VxcError(Diagnostic("E0234", f"{source.name} {what}", help=hint))
 
 
 # ---- output ----------------------------------------------------------------------------------------------------------

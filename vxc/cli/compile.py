@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import click
 
-from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json, read
+from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json
 from vxc.cli.compiling import build_all, resources
+from vxc.diag import read_source
 from vxc.driver import Compiled
 from vxc.frontend.check import check
 from vxc.frontend.parse import dump, parse
@@ -34,22 +35,26 @@ _FORMS = {"ast": "ast", "ir": "vxir", "ir:final": "vxir", **{f"ir:{name}": "vxir
 @kernel_options
 def command(settings: Settings, file: str, form: str, lang: str | None, path: str | None, locations: bool) -> None:
     """Compile kernels and print the result; `-` reads standard input. No GPU is needed."""
-    source = read(file)
+    source = read_source(file)
+    folder = path is not None and path != "-" and os.path.isdir(path)
     if form == "ast":
         made = {"": _tree(source, settings, lang).encode()}
     else:
         compiled = build_all(source, settings, lang)
+        if form == "cubin" and len(compiled) > 1 and not folder:
+            names = ", ".join(c.tile.name for c in compiled)
+            raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o")
         made = {c.tile.name: _emit(c, form, locations) for c in compiled}
         if form in ("ptx", "cubin"):
             for line in (line for c in compiled for line in resources(c)):
                 note(line)
     if settings.json:
         print_json([{"kernel": name, "emit": form, "bytes": len(data)} | _text(form, data) for name, data in made.items()])
-    elif path and path != "-" and os.path.isdir(path):
+    elif folder:
         for name, data in made.items():
             _write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), data)
     else:
-        _write(path or "-", _joined(made, form))
+        _write(path or "-", b"\n".join(made.values()))
 
 
 def _tree(source: Source, settings: Settings, lang: str | None) -> str:
@@ -82,12 +87,6 @@ def _plan(compiled: Compiled, form: str) -> Plan:
         return compiled.after(name)
     except KeyError:
         raise click.UsageError(f"the pass {name} is already behind this IR") from None
-
-
-def _joined(made: dict[str, bytes], form: str) -> bytes:
-    if form == "cubin" and len(made) > 1:
-        raise click.UsageError(f"{', '.join(made)} cannot be one cubin: name one with -k, or a folder with -o")
-    return b"\n".join(made.values()) if form != "cubin" else next(iter(made.values()))
 
 
 def _text(form: str, data: bytes) -> dict[str, str]:

@@ -6,9 +6,9 @@ from difflib import get_close_matches
 
 import click
 
-from vxc.cli.common import TEXT, Settings, kernel_options, note, print_json, read
+from vxc.cli.common import TEXT, Settings, kernel_options, note, print_json
 from vxc.cli.compiling import arch, plan_texts
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, read_source
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_plan
 from vxc.ir.reader import read_ir
@@ -35,7 +35,7 @@ def _passes(ctx: click.Context, param: click.Parameter, text: str) -> list[Pass]
 def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) -> None:
     """Run passes over IR and print the IR that results. `-` reads standard input."""
     context = Context(target(arch(settings)), debug=settings.debug)
-    texts = [print_plan(_run(part, passes, context, settings)) for part in plan_texts(read(file))]
+    texts = [print_plan(_run(part, passes, context, settings)) for part in plan_texts(read_source(file))]
     if settings.json:
         print_json({"text": "\n".join(texts), "remarks": [str(r) for r in context.remarks]})
         return

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module, require_kernels
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
 from vxc.frontend import syntax
-from vxc.frontend.check import check
+from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
 from vxc.runtime.arrays import write_array
@@ -37,7 +40,7 @@ _EXECUTORS = {
 @click.option("--on", type=click.Choice(list(_EXECUTORS)), help="Where to run; default: gpu, or flat where there is none.")
 @click.option("--check", "checked", is_flag=True, help="Compare with the AST interpreter; exit 3 on a difference.")
 @click.option("-o", "files", metavar="NAME=FILE.npy", type=TEXT, multiple=True, callback=pairs,
-              help="Write an output; the file appears whole or not at all.")  # fmt: skip
+              help="Write an output; the file appears whole or not at all; `-` is standard output.")  # fmt: skip
 @kernel_options
 def command(settings: Settings, file: str, arguments: dict, seed: int, on: str | None, checked: bool, files: dict) -> Status:
     """Run one kernel and show what it gives."""
@@ -54,24 +57,28 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     executor: Executor = _EXECUTORS[place](kernel, compiled, settings.debug)
     results = executor.run(call, seed)
     for name, path in files.items():
-        write_array(path, results[name])
+        write_array("/dev/stdout" if path == "-" else path, results[name])
     difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose) if checked else None
-    if settings.json:
-        print_json(_report(kernel, place, used, results, checked, difference))
-    else:
-        _print(used, results, checked, difference, executor)
+    with contextlib.redirect_stdout(sys.stderr if "-" in files.values() else sys.stdout):
+        if settings.json:
+            print_json(_report(kernel, place, used, results, checked, difference))
+        else:
+            _print(used, results, checked, difference, executor)
     return Status.DIFFERENCE if difference else Status.OK
 
 
 def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.Kernel:
-    """The syntax of the kernel to run: the named one, or the only one."""
-    names = require_kernels(module, source)
-    if name is None and len(names) > 1:
-        raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {', '.join(names)}", help="name one, with -k"))
+    """The syntax of what to run: what -k names, else the only program, else the only kernel."""
+    names = [name] if name else program_names(module) or kernel_names(module)
+    if not names:
+        raise no_kernel(source)
+    if len(names) > 1:
+        text = f"{source.name} defines {', '.join(names)}"
+        raise VxcError(Diagnostic("E0234", text, help=f"say which to run, as with -k {names[0]}"))
     kernels = {item.name: item for item in module.items if type(item) is syntax.Kernel}
-    if name is not None and name not in kernels:
-        check(module, source, name)  # says what is wrong with the name
-    return kernels[name or names[0]]
+    if names[0] not in kernels:
+        check(module, source, names[0])  # says what is wrong with the name
+    return kernels[names[0]]
 
 
 def _check_outputs(kernel: TypedKernel, files: dict[str, str]) -> None:

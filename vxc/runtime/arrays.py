@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -184,7 +185,11 @@ def _unreadable(name: str, path: str, cause: str, hint: str) -> VxcError:
 def write_array(path: str, array: np.ndarray) -> None:
     """Writes a `.npy` file, whole or not at all; bf16 and f8 as raw elements. Raises `VxcError` E0711."""
     plain = array if _is_numpys(array.dtype) else array.view(f"V{array.dtype.itemsize}")
-    write_file(path, lambda file: np.save(file, plain, allow_pickle=False))
+
+    def write(file: BinaryIO) -> None:  # np.save seeks in what looks like a file
+        np.save(file if file.seekable() else SimpleNamespace(write=file.write), plain, allow_pickle=False)
+
+    write_file(path, write)
 
 
 def _is_numpys(dtype: np.dtype) -> bool:
@@ -194,8 +199,8 @@ def _is_numpys(dtype: np.dtype) -> bool:
 
 def write_file(path: str, write: Callable[[BinaryIO], Any]) -> None:
     """Has `write` fill a temporary file beside `path`, then renames it; pipes and devices are written directly. Raises `VxcError` E0711."""
-    target = os.path.realpath(path)
-    special = os.path.exists(target) and not os.path.isfile(target)
+    special = os.path.exists(path) and not os.path.isfile(path)
+    target = path if special else os.path.realpath(path)
     temporary = target if special else f"{target}.{os.getpid()}.tmp"
     try:
         try:
