@@ -19,6 +19,7 @@ from vxc.frontend.check_bind import BINDINGS
 from vxc.frontend.check_calls import CALLS
 from vxc.frontend.check_effects import EFFECTS
 from vxc.frontend.check_expr import EXPRESSIONS
+from vxc.frontend.check_names import NAMES
 from vxc.frontend.check_program import check_calls
 from vxc.frontend.check_stmt import STATEMENTS
 from vxc.frontend.examples import generic_values, read_example, typed_example
@@ -182,6 +183,5 @@ def _function(st: State, fn: syntax.Fn | syntax.Extern, at: At) -> Generator[Any
     return check_function(fn, at)
 
 
-HANDLERS = (
-    EXPRESSIONS | CALLS | STATEMENTS | BINDINGS | ASSIGNMENTS | EFFECTS | {_Header: _kernel, syntax.Fn: _function, syntax.Extern: _function}
-)
+_ITEMS = {_Header: _kernel, syntax.Fn: _function, syntax.Extern: _function}
+HANDLERS = EXPRESSIONS | NAMES | CALLS | STATEMENTS | BINDINGS | ASSIGNMENTS | EFFECTS | _ITEMS

@@ -47,13 +47,8 @@ def attributes(st: State, attrs: tuple[syntax.Attr, ...], place: str, at: At) ->
     for attr in attrs:
         rule = ATTRS.get(attr.name)
         if rule is None:
-            fail(
-                at,
-                "E0220",
-                f"there is no attribute `@{attr.name}`",
-                attr,
-                help=suggestion(attr.name, ATTRS, f"there are @{', @'.join(ATTRS)}"),
-            )
+            hint = suggestion(attr.name, ATTRS, f"there are @{', @'.join(ATTRS)}")
+            fail(at, "E0220", f"there is no attribute `@{attr.name}`", attr, help=hint)
         if place not in rule.places:
             hint = f"it belongs to {' or '.join(_shown(rule.places))}"
             fail(at, "E0220", f"`@{attr.name}` does not belong to {f'`{place}`' if place in LOOPS else f'a {place}'}", attr, help=hint)

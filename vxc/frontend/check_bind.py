@@ -10,9 +10,8 @@ from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_assign import row_loop
 from vxc.frontend.check_attrs import attributes, no_attributes
 from vxc.frontend.check_calls import ATOMICS
-from vxc.frontend.check_expr import dtype_named
 from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
-from vxc.frontend.scope import At, State, bind, fail
+from vxc.frontend.scope import At, State, bind, dtype_named, fail
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import assign, settle
@@ -37,13 +36,8 @@ def _let(st: State, node: syntax.Let, at: At) -> Steps:
         reads = st.reads.pop()
     if value.row:
         if dtype is not None:
-            fail(
-                at,
-                "E0214",
-                f"`{node.name}` is declared as one `{dtype}`, and this is a row",
-                node.value,
-                help="leave out the type, or convert with `as`",
-            )
+            hint = "leave out the type, or convert with `as`"
+            fail(at, "E0214", f"`{node.name}` is declared as one `{dtype}`, and this is a row", node.value, help=hint)
         bind(at, node.name, node.name_span, RowLet(node.name, node.value, at, node.name_span, st.clock, frozenset(reads)))
         return
     expr = settle(at, value).expr if dtype is None else assign(at, value, dtype, f"`{node.name}`")
@@ -96,9 +90,8 @@ def _let_atomic(st: State, node: syntax.Let, at: At, dtype: DType | None) -> Ste
 
 def _scalar_type(at: At, type_: syntax.TypeExpr, node: syntax.Let) -> DType:
     if type_.dims:
-        fail(
-            at, "E0231", f"`{node.name}` is declared as an array", type_, help=f"write `local {node.name}: {at.source.slice(type_.span)};`"
-        )
+        hint = f"write `local {node.name}: {at.source.slice(type_.span)};`"
+        fail(at, "E0231", f"`{node.name}` is declared as an array", type_, help=hint)
     return dtype_named(at, type_.name, type_.span)
 
 
@@ -120,13 +113,9 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
         shape.append(size)
     layout = attrs.get("layout")
     if layout is not None and sum(d.extent is None for d in layout.dims) != len(shape):
-        fail(
-            at,
-            "E0220",
-            f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}",
-            layout,
-            help="name each once",
-        )
+        hint = "name each once"
+        message = f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}"
+        fail(at, "E0220", message, layout, help=hint)
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
     row = Row("statement")
     whole = [Pick(dims.const(0, node.span), size, dims.const(1, node.span)) for size in shape]

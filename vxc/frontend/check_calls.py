@@ -8,10 +8,10 @@ from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, F32, I64
 from vxc.frontend import dims, syntax
-from vxc.frontend.check_expr import BINARY, SCAN_CALLS, UNARY, apply, choose, dtype_named, fold, require_bool
+from vxc.frontend.check_expr import BINARY, SCAN_CALLS, UNARY, apply, choose, fold, require_bool
 from vxc.frontend.inline import FnBody, body, inline
 from vxc.frontend.rows import Row
-from vxc.frontend.scope import At, State, count, fail, suggestion
+from vxc.frontend.scope import At, State, count, dtype_named, fail, suggestion
 from vxc.frontend.typed import Cast, Let, Op, Reduce, Scan, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle, stored, widened
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, Order, accumulator, reduce_order
@@ -51,9 +51,8 @@ def _call(st: State, node: syntax.Call, at: At) -> Any:
 
 def _no_names(at: At, node: syntax.Call) -> None:
     for arg in node.named:
-        fail(
-            at, "E0209", f"`{node.func.name}` takes no argument named `{arg.name}`", arg.name_span, help="give it by position, or remove it"
-        )
+        hint = "give it by position, or remove it"
+        fail(at, "E0209", f"`{node.func.name}` takes no argument named `{arg.name}`", arg.name_span, help=hint)
 
 
 def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:
@@ -127,13 +126,8 @@ def _reduce(st: State, node: syntax.Call, at: At) -> Task:
     name, place = node.func.name, at.place(node.span)
     for arg in node.named:
         if arg.name == "axis":
-            fail(
-                at,
-                "E0401",
-                "a reduction over one axis is not compiled yet",
-                arg,
-                help=f"loop over the others: `parallel i in M {{ .. {name}(x[i]) }}`",
-            )
+            hint = f"loop over the others: `parallel i in M {{ .. {name}(x[i]) }}`"
+            fail(at, "E0401", "a reduction over one axis is not compiled yet", arg, help=hint)
     _no_names(at, node)
     arity(at, node, 2 if name == "dot" else 1)
     row = Row("reduction")
@@ -147,9 +141,8 @@ def _reduce(st: State, node: syntax.Call, at: At) -> Task:
         finally:
             st.reads = outer
         if not value.row:
-            fail(
-                at, "E0214", f"`{name}` reduces a row, and this is one value of type {value}", arg, help=f"give it a slice: `{name}(x[i])`"
-            )
+            hint = f"give it a slice: `{name}(x[i])`"
+            fail(at, "E0214", f"`{name}` reduces a row, and this is one value of type {value}", arg, help=hint)
         values.append(replace(value, expr=row.wrap(value.expr, place)))
     args, dtype = common(at, values, f"`{name}`", node.span)
     if dtype.kind not in REDUCTIONS[name].kinds:
@@ -189,21 +182,11 @@ def _scan(st: State, node: syntax.Call, at: At) -> Task:
         fail(at, "E0232", f"`{name}` gives a row, and stands where none is assigned", node, help=hint)
     value = settle(at, (yield node.args[0], at))
     if not value.row:
-        fail(
-            at,
-            "E0214",
-            f"`{name}` takes a row, and this is one value of type {value}",
-            node.args[0],
-            help=f"give it a slice: `{name}(x[i])`",
-        )
+        hint = f"give it a slice: `{name}(x[i])`"
+        fail(at, "E0214", f"`{name}` takes a row, and this is one value of type {value}", node.args[0], help=hint)
     if row.rank != 1:
-        fail(
-            at,
-            "E0214",
-            f"`{name}` runs along one dimension, and this row has {row.rank}",
-            node,
-            help="loop over the others with `parallel`",
-        )
+        hint = "loop over the others with `parallel`"
+        fail(at, "E0214", f"`{name}` runs along one dimension, and this row has {row.rank}", node, help=hint)
     op, expr = SCAN_CALLS[name], widened(value.expr, place)
     if expr.dtype is BOOL:
         fail(at, "E0203", f"`{name}` is not defined on `bool`", node, help="convert first: `as i32`")

@@ -143,36 +143,18 @@ def _same_extents(st: State, at: At, node: syntax.CallStmt, tiles: list[Any]) ->
     a, b = shapes
     declared = tuple(label(at, t[0].span, f"`{t[0].name}` is declared here") for t in tiles if t[0].span)
     if a is None and b is None:
-        fail(
-            at,
-            "E0213",
-            "both operands of `copy` are places without an extent",
-            node,
-            secondary=declared,
-            help="give one a window: `x[i :+ 16, j :+ 64]`",
-        )
+        hint = "give one a window: `x[i :+ 16, j :+ 64]`"
+        fail(at, "E0213", "both operands of `copy` are places without an extent", node, secondary=declared, help=hint)
     if a is None or b is None:
         rank, known = len(tiles[0 if a is None else 1][1]), a if b is None else b
         if rank != len(known):
-            fail(
-                at,
-                "E0213",
-                f"a tile of rank {len(known)} at a place of rank {rank}",
-                node,
-                secondary=declared,
-                help="give as many indices as dimensions",
-            )
+            hint = "give as many indices as dimensions"
+            fail(at, "E0213", f"a tile of rank {len(known)} at a place of rank {rank}", node, secondary=declared, help=hint)
         return
     if a != b:
         shown = [" x ".join(map(dims.show, shape)) for shape in shapes]
-        fail(
-            at,
-            "E0213",
-            f"`copy` between tiles of {shown[0]} and {shown[1]} elements",
-            node,
-            secondary=declared,
-            help="give both the same extents",
-        )
+        hint = "give both the same extents"
+        fail(at, "E0213", f"`copy` between tiles of {shown[0]} and {shown[1]} elements", node, secondary=declared, help=hint)
 
 
 def _gemm(st: State, node: syntax.CallStmt, at: At) -> Steps:
@@ -192,13 +174,8 @@ def _gemm(st: State, node: syntax.CallStmt, at: At) -> Steps:
     if (m, n, k) != (m2, n2, k2):
         fail(at, "E0213", "the tiles of `gemm` do not fit together", node, secondary=declared, help="`gemm(a[M, K], b[K, N], acc[M, N])`")
     if acc.space != "fragment":
-        fail(
-            at,
-            "E0212",
-            f"`gemm` accumulates into a `fragment`, and `{acc.name}` is `{acc.space}`",
-            node.call.args[2],
-            help="declare it `fragment`",
-        )
+        hint = "declare it `fragment`"
+        fail(at, "E0212", f"`gemm` accumulates into a `fragment`, and `{acc.name}` is `{acc.space}`", node.call.args[2], help=hint)
     if a.dtype is not b.dtype or (a.dtype.is_float and acc.dtype not in (F32, F64, F16)) or (a.dtype.is_int and acc.dtype is not I32):
         message = f"`gemm` of `{a.dtype}` and `{b.dtype}` into `{acc.dtype}`"
         fail(at, "E0203", message, node, secondary=declared, help="both factors have one type; floats accumulate in `f32`, ints in `i32`")

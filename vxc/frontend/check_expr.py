@@ -1,4 +1,4 @@
-"""Typing expressions: literals, names, operators, conversions, value-`if` and subscripts. Calls are in `check_calls`.
+"""Typing expressions: literals, operators, conversions, value-`if`. Names are in `check_names`, calls in `check_calls`.
 
 Handlers for `worklist.run`: each takes (state, node, at) and gives a `Value`; `yield node, at` gives that of a child.
 """
@@ -11,14 +11,12 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-from vxc.dtypes import BOOL, DTYPES, F64, I64, DType
+from vxc.dtypes import BOOL, F64, I64, DType
 from vxc.frontend import syntax
 from vxc.frontend.check_attrs import attributes
-from vxc.frontend.rows import Pick, RowLet, Use, fit, indices, note
-from vxc.frontend.scope import At, State, fail, label, suggestion, unknown
-from vxc.frontend.subscripts import picks, whole
-from vxc.frontend.typed import Array, Cast, Cond, Const, Load, Op, Symbol, Var
-from vxc.frontend.values import Branch, Value, common, convert, rounded, settle, typed, widened
+from vxc.frontend.scope import At, State, dtype_named, fail
+from vxc.frontend.typed import Cast, Cond, Const, Op
+from vxc.frontend.values import Branch, Value, common, convert, rounded, typed
 from vxc.semantics import REDUCTIONS, SCANS, accepts, result_dtype
 from vxc.source import Span
 
@@ -56,44 +54,6 @@ def _bool(st: State, node: syntax.Bool, at: At) -> Value:
 
 def _string(st: State, node: syntax.String, at: At) -> Value:
     fail(at, "E0227", "a string has no value here", node, help="strings stand in `assert`, `print` and attributes")
-
-
-def _name(st: State, node: syntax.Name, at: At) -> Any:
-    found = at.scope.find(node.name)
-    if isinstance(found, Symbol):
-        if found.kind == "var":
-            st.read(found)
-        return Value(node.span, Var(found, at.place(node.span)))
-    if isinstance(found, Value):
-        return replace(found, span=node.span)
-    if isinstance(found, Array):
-        return _load(st, node.span, at, found, [whole(found, k, node.span, at) for k in range(len(found.shape))])
-    if isinstance(found, RowLet):
-        return _row_let(st, node, at, found)
-    if found is None and node.name in ("inf", "nan"):
-        return Value(node.span, literal=math.inf if node.name == "inf" else math.nan)
-    if isinstance(found, DType) or (found is None and node.name in DTYPES):
-        fail(at, "E0227", f"`{node.name}` is a type, not a value", node, help=f"convert with `x as {node.name}`")
-    unknown(at, node, found)
-
-
-def _row_let(st: State, node: syntax.Name, at: At, let: RowLet) -> Task:
-    """The element of a row-valued let, computed once in each row context."""
-    row = at.row
-    if row is None:
-        hint = "reduce it (`sum(..)`, `max(..)`), or use it where a row is assigned"
-        defined = (label(let.at, let.span, "defined here"),)
-        fail(at, "E0214", f"`{let.name}` is a row, and one element is needed here", node, secondary=defined, help=hint)
-    st.uses.append(Use(let, at, node.span, st.clock, at.marks))
-    for target in let.reads:
-        st.read(target)
-    if let not in row.memo:
-        inside = let.at.but(row=row, hoist=at.hoist, arm=at.arm)
-        value = settle(at, (yield let.value, inside))
-        symbol = Symbol(let.name, "let", value.expr.dtype, let.at.place(let.span))
-        row.lets.append((symbol, value.expr))
-        row.memo[let] = symbol
-    return Value(node.span, Var(row.memo[let], at.place(node.span)), row=True)
 
 
 # Operators -----------------------------------------------------------------------------------------------------------------------
@@ -201,21 +161,15 @@ def _accepts(at: At, name: str, dtype: DType, what: str, where: Span) -> None:
     if accepts(name, dtype):
         return
     if name == "div":
-        fail(
-            at,
-            "E0203",
-            f"`/` divides floats, and these are `{dtype}`",
-            where,
-            help="write `//` for floor division, or `as f32` for the quotient",
-        )
+        hint = "write `//` for floor division, or `as f32` for the quotient"
+        fail(at, "E0203", f"`/` divides floats, and these are `{dtype}`", where, help=hint)
     if name == "not":
         fail(at, "E0203", f"`!` is for `bool`, and this is `{dtype}`", where, help="write `~` for the bits inverted, or `x == 0`")
     if name == "bitnot" and dtype is BOOL:
         fail(at, "E0203", "`~` inverts the bits of integers, and this is `bool`", where, help="write `!`")
     if dtype is BOOL:
-        fail(
-            at, "E0203", f"{what} is not defined on `bool`", where, help="convert first: `as i32`; `&`, `|`, `^`, `==` and `!=` take bools"
-        )
+        hint = "convert first: `as i32`; `&`, `|`, `^`, `==` and `!=` take bools"
+        fail(at, "E0203", f"{what} is not defined on `bool`", where, help=hint)
     hint = "convert first: `as f32`" if dtype.is_int else "convert first: `as i32`"
     fail(at, "E0203", f"{what} is not defined on `{dtype}`", where, help=hint)
 
@@ -238,18 +192,6 @@ def _literal_as(at: At, value: Value, dtype: DType) -> Value:
     else:
         expr = convert(typed(at, value, F64 if value.is_float else I64), dtype, place)
     return replace(value, expr=expr, literal=None)
-
-
-def dtype_named(at: At, name: str, span: Span) -> DType:
-    """The dtype that a name in type position stands for."""
-    found = at.scope.find(name)
-    if isinstance(found, DType):
-        return found
-    if name in DTYPES:
-        return DTYPES[name]
-    generics = [n for n in at.scope.all_names() if isinstance(at.scope.find(n), DType)]
-    hint = suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
-    fail(at, "E0210", f"`{name}` is no type", span, help=hint)
 
 
 def _if(st: State, node: syntax.IfExpr, at: At) -> Task:
@@ -284,52 +226,13 @@ def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
     return replace((yield operand, at.but(order=tuple(order.items()))), span=node.span)
 
 
-# Subscripts ----------------------------------------------------------------------------------------------------------------------
-
-
-def _subscript(st: State, node: syntax.Subscript, at: At) -> Task:
-    array, found = yield from picks(st, node, at)
-    return _load(st, node.span, at, array, found)
-
-
-def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Value:
-    if array.space == "fragment" and any(p.extent is not None for p in found):
-        fail(
-            at,
-            "E0401",
-            f"a slice of fragment `{array.name}` as a row is not compiled yet",
-            span,
-            help="index every dimension in a `parallel` loop",
-        )
-    is_row = any(p.extent is not None or p.row for p in found)
-    if any(p.extent is not None for p in found):
-        if at.row is None:
-            shown = f"`{array.name}` has {len(array.shape)} dimensions, and this gives a row"
-            fail(
-                at,
-                "E0214",
-                "a row stands where one element is needed",
-                span,
-                label=shown,
-                help="index every dimension, or reduce it: `sum(..)`, `max(..)`",
-            )
-        fit(st, at, at.row, array, found, span)
-    load = Load(array, indices(at, at.row, found, span), at.place(span))
-    if is_row and at.row is not None:
-        note(at.row, load, found)
-    st.read(array)
-    return Value(span, widened(load, load.span), row=is_row)
-
-
 EXPRESSIONS = {
     syntax.Number: _number,
     syntax.Bool: _bool,
     syntax.String: _string,
-    syntax.Name: _name,
     syntax.Unary: _unary,
     syntax.Binary: _binary,
     syntax.Cast: _cast,
     syntax.IfExpr: _if,
     syntax.AttrExpr: _attributed,
-    syntax.Subscript: _subscript,
 }

@@ -10,8 +10,7 @@ from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
 from vxc.frontend.check_assign import writable
 from vxc.frontend.check_attrs import no_attributes
-from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, count, fail, label, suggestion, unknown
+from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, count, dtype_named, fail, label, suggestion, unknown
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Array
 from vxc.frontend.values import assign
@@ -70,13 +69,8 @@ def _call(st: State, node: syntax.CallStmt, at: At, kernels: Kernels) -> Steps:
         elif not isinstance(found, Array):
             if isinstance(arg, syntax.Name) and (found is None or found is UNKNOWN):
                 unknown(at, arg, found)
-            fail(
-                at,
-                "E0233",
-                f"argument `{param.name}` of `{name}` is an array",
-                arg,
-                help="name a parameter or `local` array of the program",
-            )
+            hint = "name a parameter or `local` array of the program"
+            fail(at, "E0233", f"argument `{param.name}` of `{name}` is an array", arg, help=hint)
         else:
             generics.setdefault(param.type.name, found.dtype)
             _array(at, param, arg, found, dtype or found.dtype, name)

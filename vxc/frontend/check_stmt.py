@@ -54,9 +54,8 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
 
 def _placed(at: At, node: syntax.Loop) -> None:
     if node.kind == "grid" and at.loops:
-        fail(
-            at, "E0232", "a `grid` stands inside another loop", node, help="a grid is the outermost loop; inside use `parallel` or `serial`"
-        )
+        hint = "a grid is the outermost loop; inside use `parallel` or `serial`"
+        fail(at, "E0232", "a `grid` stands inside another loop", node, help=hint)
     if node.kind == "pipelined" and not {"grid", "persistent"} & set(at.loops):
         fail(at, "E0232", "a `pipelined` loop stands outside a `grid`", node, help="use `serial`, or put it in a `grid`")
 
@@ -114,13 +113,8 @@ def _leave(st: State, node: syntax.Break | syntax.Continue, at: At) -> Steps:
     word = "break" if isinstance(node, syntax.Break) else "continue"
     kind = at.loops[-1] if at.loops else ""
     if kind not in ("serial", "while"):
-        fail(
-            at,
-            "E0221",
-            f"`{word}` {f'directly in `{kind}`' if kind else 'outside any loop'}",
-            node,
-            help="only `serial` and `while` loops can be left or cut short; guard with `if`",
-        )
+        hint = "only `serial` and `while` loops can be left or cut short; guard with `if`"
+        fail(at, "E0221", f"`{word}` {f'directly in `{kind}`' if kind else 'outside any loop'}", node, help=hint)
     at.out.append(typed.Break(node.span) if word == "break" else typed.Continue(node.span))
 
 

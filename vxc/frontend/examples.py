@@ -8,8 +8,7 @@ from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
-from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import At, count, fail, suggestion
+from vxc.frontend.scope import At, count, dtype_named, fail, suggestion
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
 from vxc.source import Span
@@ -34,13 +33,8 @@ def read_example(at: At, kernel: syntax.Kernel, example: syntax.Example) -> Gene
     given: dict[str, Given] = {}
     params = [param.name for param in kernel.params]
     if len(example.args) > len(params):
-        fail(
-            at,
-            "E0224",
-            f"`{kernel.name}` has {len(params)} parameters, and {len(example.args)} values are given",
-            example,
-            help="remove some",
-        )
+        hint = "remove some"
+        fail(at, "E0224", f"`{kernel.name}` has {len(params)} parameters, and {len(example.args)} values are given", example, help=hint)
     pairs = [(name, arg.span, arg) for name, arg in zip(params, example.args)]
     pairs += [(named.name, named.name_span, named.value) for named in example.named]
     known = params + [generic.name for generic in kernel.generics]
@@ -78,13 +72,8 @@ def _given(at: At, name: str, arg: syntax.Expr) -> Generator[Any, Any, Given]:
         fail(at, "E0224", "a size is negative", arg, help="sizes are 0 or more")
     bounds = tuple(numbers[: extra - 1])
     if bounds and not (dtype.is_int and dtype.min <= bounds[0] < bounds[1] <= dtype.max + 1):
-        fail(
-            at,
-            "E0224",
-            f"`randint` of `{dtype}` from {bounds[0]} below {bounds[1]}",
-            arg,
-            help=f"give an integer type and bounds that it holds: `{sample}`",
-        )
+        hint = f"give an integer type and bounds that it holds: `{sample}`"
+        fail(at, "E0224", f"`randint` of `{dtype}` from {bounds[0]} below {bounds[1]}", arg, help=hint)
     return Given(name, arg.span, arg.func.name, dtype, shape, bounds)
 
 
@@ -122,13 +111,8 @@ def typed_example(
             scalars.append((param.name, _scalar(at, param, arg)))
             continue
         if arg.generator == "value":
-            fail(
-                at,
-                "E0224",
-                f"`{param.name}` is an array, and one value is given",
-                arg.span,
-                help=f"write `{param.name} = rand({param.dtype}, ..)`",
-            )
+            hint = f"write `{param.name} = rand({param.dtype}, ..)`"
+            fail(at, "E0224", f"`{param.name}` is an array, and one value is given", arg.span, help=hint)
         if arg.value is not param.dtype and written.type.name not in defines:
             message = f"`{param.name}` has elements of `{param.dtype}`, and the example gives `{arg.value}`"
             fail(at, "E0224", message, arg.span, help=f"write `{arg.generator}({param.dtype}, ..)`")
@@ -160,13 +144,8 @@ def _shape(at: At, param: typed.Array, arg: Given, sizes: dict, resized: bool) -
     shape = tuple(dims.linear(extent, dims.Forms(sizes)).number for extent in param.shape)
     for k, (size, written) in enumerate(zip(shape, arg.shape)):
         if size is None:
-            fail(
-                at,
-                "E0224",
-                f"the example does not fix dimension {k} of `{param.name}`",
-                arg.span,
-                help="give every array that the size depends on",
-            )
+            hint = "give every array that the size depends on"
+            fail(at, "E0224", f"the example does not fix dimension {k} of `{param.name}`", arg.span, help=hint)
         if size != written and not resized:
             message = f"dimension {k} of `{param.name}` is {written}, and the other arguments make it {size}"
             fail(at, "E0224", message, arg.span, help="give arrays of one dimension name the same size")

@@ -7,8 +7,7 @@ from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, I64, DType
 from vxc.frontend import syntax
-from vxc.frontend.check_expr import dtype_named
-from vxc.frontend.scope import At, bind, fail, suggestion
+from vxc.frontend.scope import At, bind, dtype_named, fail, suggestion
 from vxc.frontend.typed import Const
 from vxc.frontend.values import Value
 from vxc.source import Span
@@ -33,13 +32,8 @@ def bind_generics(at: At, generics: tuple[syntax.Generic, ...], given: dict[str,
             fail(at, "E0205", f"generic `{generic.name}` does not fit `i64`", generic, help="give it a smaller value")
         expected = generic.kind or _kind(thing)
         if _kind(thing) != expected:
-            fail(
-                at,
-                "E0218",
-                f"generic `{generic.name}` is of kind `{expected}`, and `{thing}` is given",
-                generic,
-                help=f"give it a value of kind `{expected}`",
-            )
+            hint = f"give it a value of kind `{expected}`"
+            fail(at, "E0218", f"generic `{generic.name}` is of kind `{expected}`, and `{thing}` is given", generic, help=hint)
         bind(at, generic.name, generic.name_span, entity(thing, generic.name_span))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from vxc.dtypes import DType
 from vxc.frontend import syntax
-from vxc.frontend.check_expr import choose, dtype_named, require_bool
+from vxc.frontend.check_expr import choose, require_bool
 from vxc.frontend.generics import bind_generics, known
-from vxc.frontend.scope import At, Scope, State, bind, count, fail, suggestion
+from vxc.frontend.scope import At, Scope, State, bind, count, dtype_named, fail, suggestion
 from vxc.frontend.typed import Const, Expr, ExternCall, LetIn, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle
 from vxc.source import Span

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from vxc.diag import Diagnostic, Label, VxcError
+from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.typed import Stmt, Symbol
 from vxc.source import Source, Span
@@ -150,3 +151,15 @@ RESERVED = ("as", "in", "out", "inout", "inf", "nan", "true", "false")
 def check_name(at: At, name: str, span: Span) -> None:
     if name in RESERVED:
         fail(at, "E0111", f"`{name}` is a reserved word and cannot be a name", span, help=f"write `{name}_`")
+
+
+def dtype_named(at: At, name: str, span: Span) -> DType:
+    """The dtype that a name in type position stands for."""
+    found = at.scope.find(name)
+    if isinstance(found, DType):
+        return found
+    if name in DTYPES:
+        return DTYPES[name]
+    generics = [n for n in at.scope.all_names() if isinstance(at.scope.find(n), DType)]
+    hint = suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
+    fail(at, "E0210", f"`{name}` is no type", span, help=hint)

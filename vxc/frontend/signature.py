@@ -9,9 +9,8 @@ from typing import Any
 from vxc.dtypes import I64, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.check_attrs import attributes
-from vxc.frontend.check_expr import dtype_named
 from vxc.frontend.node import walk
-from vxc.frontend.scope import At, State, bind, fail
+from vxc.frontend.scope import At, State, bind, dtype_named, fail
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import Value

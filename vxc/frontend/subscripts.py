@@ -39,13 +39,8 @@ def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[
         selected.append((yield from _pick(st, at, found, k, index)))
     selected += [whole(found, k, node.span, at) for k in range(len(written), len(found.shape))]
     if any(p.row for p in selected) and any(p.extent is not None for p in selected):
-        fail(
-            at,
-            "E0212",
-            "an index that is a row beside a slice",
-            node,
-            help="index every dimension, or loop over one of them with `parallel`",
-        )
+        hint = "index every dimension, or loop over one of them with `parallel`"
+        fail(at, "E0212", "an index that is a row beside a slice", node, help=hint)
     return found, selected
 
 
@@ -114,9 +109,8 @@ def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Exp
         fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
     length = last.minus(first).number
     if length is not None and length < 0:
-        fail(
-            at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help="write the smaller bound first"
-        )
+        hint = "write the smaller bound first"
+        fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help=hint)
     over = last.minus(size).number
     if past and over is not None and over > 0:
         message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
