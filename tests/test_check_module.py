@@ -318,9 +318,11 @@ def test_blocks_500_levels_deep():
     assert kernel.body
 
 
-@pytest.mark.parametrize("statement", ["let a{k} = x[i] * {k}.5 + w;", "y[i] += x[i] * {k};", "let a{k} = max(m[i]);"])
+@pytest.mark.parametrize(
+    "statement", ["let a{k} = x[i] * {k}.5 + w;", "y[i] += x[i] * {k};", "let a{k} = max(m[i]);", "let a{k} = {before} * {k}.5 + m[i];"]
+)
 def test_5000_statements(statement):
-    lines = "\n".join(statement.format(k=k) for k in range(5000))
+    lines = "\n".join(statement.format(k=k, before=f"a{k - 1}" if k else "m[i]") for k in range(5000))
     source = Source("t.vx", f"kernel k(x: f64[N], m: f32[N, N], w: f64, inout y: f64[N]) {{ parallel i in N {{ {lines} }} }}")
     module = parse(source)
     start = time.perf_counter()

@@ -9,7 +9,7 @@ from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import order_of
 from vxc.frontend.check_expr import binary
-from vxc.frontend.rows import Row, RowLet, fit, indices
+from vxc.frontend.rows import Row, RowLet, extents_of, fit, indices
 from vxc.frontend.scope import UNKNOWN, At, State, fail, label, unknown
 from vxc.frontend.subscripts import picks
 from vxc.frontend.typed import Array, Expr, Load, Stmt, Symbol
@@ -41,8 +41,8 @@ def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
         value = yield node.value, at
         at.out.append(_store(st, node, at, array, index, value, sign))
         return
-    if any(pick.extent is not None for pick in selected):
-        fit(st, at, row, array, selected, node.target.span)
+    if extents_of(selected):
+        fit(st, at, row, array, extents_of(selected), node.target.span)
     index = indices(at, row, selected, node.target.span)
     value = yield node.value, at.but(row=row)
     store = _store(st, node, at, array, index, value, sign)

@@ -38,7 +38,8 @@ def _let(st: State, node: syntax.Let, at: At) -> Steps:
         if dtype is not None:
             hint = "leave out the type, or convert with `as`"
             fail(at, "E0214", f"`{node.name}` is declared as one `{dtype}`, and this is a row", node.value, help=hint)
-        bind(at, node.name, node.name_span, RowLet(node.name, node.value, at, node.name_span, st.clock, frozenset(reads)))
+        element = Symbol(node.name, "let", settle(at, value).expr.dtype, node.name_span)
+        bind(at, node.name, node.name_span, RowLet(element, node.value, at, row, st.clock, frozenset(reads)))
         return
     expr = settle(at, value).expr if dtype is None else assign(at, value, dtype, f"`{node.name}`")
     symbol = Symbol(node.name, "let", expr.dtype, node.name_span)
@@ -121,7 +122,7 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
     whole = [Pick(dims.const(0, node.span), size, dims.const(1, node.span)) for size in shape]
     value = None
     if node.init is not None:
-        fit(st, at, row, array, whole, node.name_span)
+        fit(st, at, row, array, shape, node.name_span)
         value = yield node.init, at.but(row=row)
     bind(at, node.name, node.name_span, array)
     init = None if value is None else assign(at, value, dtype, f"an element of `{node.name}`", store=True)

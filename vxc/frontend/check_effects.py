@@ -11,7 +11,7 @@ from vxc.frontend.check_assign import row_loop, writable
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.check_calls import ATOMICS, BUILTINS, arity
 from vxc.frontend.check_expr import require_bool
-from vxc.frontend.rows import Pick, Row, fit, indices
+from vxc.frontend.rows import Pick, Row, extents_of, fit, indices
 from vxc.frontend.scope import At, State, fail, label, suggestion
 from vxc.frontend.subscripts import picks
 from vxc.frontend.typed import Array, Window
@@ -55,9 +55,9 @@ def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DTy
     if array.dtype not in _ATOMIC_TYPES:
         types = ", ".join(map(str, _ATOMIC_TYPES))
         fail(at, "E0203", f"`{call.func.name}` on elements of type `{array.dtype}`", target, help=f"atomics take {types}")
-    is_row = any(pick.extent is not None for pick in selected)
+    is_row = bool(extents_of(selected))
     if is_row:
-        fit(st, at, row, array, selected, target.span)
+        fit(st, at, row, array, extents_of(selected), target.span)
     index = indices(at, row, selected, target.span)
     value = yield call.args[1], at.but(row=row if is_row else None)
     expr = row.wrap(assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), node.span)

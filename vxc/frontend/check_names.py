@@ -9,8 +9,8 @@ from typing import Any
 
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
-from vxc.frontend.rows import Pick, RowLet, Use, fit, indices, note
-from vxc.frontend.scope import At, State, fail, label, unknown
+from vxc.frontend.rows import Pick, RowLet, Use, extents_of, fit, indices, note
+from vxc.frontend.scope import At, State, count, fail, label, unknown
 from vxc.frontend.subscripts import picks, whole
 from vxc.frontend.typed import Array, Load, Symbol, Var
 from vxc.frontend.values import Value, settle, widened
@@ -48,6 +48,9 @@ def _row_let(st: State, node: syntax.Name, at: At, let: RowLet) -> Task:
     st.uses.append(Use(let, at, node.span, st.clock, at.marks))
     for target in let.reads:
         st.read(target)
+    if row.role == "value":  # another let: type and shape are known, and the row is expanded where it is used
+        fit(st, at, row, let.row.array, [extent for _, extent in let.row.binders], node.span)
+        return Value(node.span, Var(let.element, at.place(node.span)), row=True)
     if let not in row.memo:
         inside = let.at.but(row=row, hoist=at.hoist, arm=at.arm)
         value = settle(at, (yield let.value, inside))
@@ -63,16 +66,17 @@ def _subscript(st: State, node: syntax.Subscript, at: At) -> Task:
 
 
 def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Value:
-    if array.space == "fragment" and any(p.extent is not None for p in found):
+    extents = extents_of(found)
+    if array.space == "fragment" and extents:
         hint = "index every dimension in a `parallel` loop"
         fail(at, "E0401", f"a slice of fragment `{array.name}` as a row is not compiled yet", span, help=hint)
-    is_row = any(p.extent is not None or p.row for p in found)
-    if any(p.extent is not None for p in found):
+    is_row = bool(extents) or any(pick.row for pick in found)
+    if extents:
         if at.row is None:
-            shown = f"`{array.name}` has {len(array.shape)} dimensions, and this gives a row"
+            shown = f"`{array.name}` has {count(len(array.shape), 'dimension')}, and this gives a row"
             hint = "index every dimension, or reduce it: `sum(..)`, `max(..)`"
             fail(at, "E0214", "a row stands where one element is needed", span, label=shown, help=hint)
-        fit(st, at, at.row, array, found, span)
+        fit(st, at, at.row, array, extents, span)
     load = Load(array, indices(at, at.row, found, span), at.place(span))
     if is_row and at.row is not None:
         note(at.row, load, found)

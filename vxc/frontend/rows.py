@@ -56,14 +56,25 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class RowLet:
-    """A row-valued `let`: its text, where it stands, and what it reads. `time` orders it among the writes."""
+    """A row-valued `let`: its text, where it stands, its element's name and type, and its shape (that of `row`).
 
-    name: str
+    `reads` holds the arrays and variables that it reads, `time` orders it among the writes.
+    """
+
+    element: Symbol
     value: syntax.Expr
     at: At
-    span: Span
+    row: Row
     time: int
     reads: frozenset
+
+    @property
+    def name(self) -> str:
+        return self.element.name
+
+    @property
+    def span(self) -> Span:
+        return self.element.span
 
 
 class Use(NamedTuple):
@@ -74,9 +85,13 @@ class Use(NamedTuple):
     marks: tuple[int, ...]  # start times of the loops around the use
 
 
-def fit(st: State, at: At, row: Row, array: Array, picks: list[Pick], span: Span) -> None:
-    """Take a slice into the context: fix its extents, or compare."""
-    extents = [pick.extent for pick in picks if pick.extent is not None]
+def extents_of(picks: list[Pick]) -> list[Expr]:
+    """The shape that a subscript selects; empty for one element."""
+    return [pick.extent for pick in picks if pick.extent is not None]
+
+
+def fit(st: State, at: At, row: Row, array: Array, extents: list[Expr], span: Span) -> None:
+    """Take a slice of these extents into the context: fix them, or compare."""
     if not row.binders:
         names = [f"j{k}" for k in range(len(extents))] if len(extents) > 1 else ["j"]
         row.binders = [(Symbol(name, "index", I64, at.place(span)), extent) for name, extent in zip(names, extents)]
