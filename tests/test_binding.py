@@ -44,7 +44,9 @@ def test_zero_sizes_are_sizes():
 def test_given_dimensions_size_an_output_and_are_compared():
     alone = ArrayParam("y", F32, ("K",), "out")
     assert bind([alone], {}, {}, {"K": 9}).shapes == {"y": (9,)}
-    assert refused([X], {"x": f32(3, 5)}, {}, {"N": 6}) == [("E0705", "dimension 1 of `x` is 5, but the given size makes N = 6", "`x` is declared f32[M, N]")]
+    assert refused([X], {"x": f32(3, 5)}, {}, {"N": 6}) == [
+        ("E0705", "dimension 1 of `x` is 5, but the given size makes N = 6", "`x` is declared f32[M, N]")
+    ]
     assert refused([alone], {}, {}, {"K": -1}) == [("E0705", "dimension 0 of `y` would be -1", "a size is 0 or more")]
 
 
@@ -99,7 +101,9 @@ def test_the_stride_of_one_element_or_none_means_nothing(array):
 
 def test_wrong_strides():
     column = np.zeros((4, 8), np.float32).T
-    assert refused([PITCHED], {"x": describe(column)}, {}) == [("E0706", "stride 1 of `x` (in elements) is 8, but 1 is declared", "`x` is declared f32[M, N]")]
+    assert refused([PITCHED], {"x": describe(column)}, {}) == [
+        ("E0706", "stride 1 of `x` (in elements) is 8, but 1 is declared", "`x` is declared f32[M, N]")
+    ]
 
 
 @pytest.mark.parametrize(

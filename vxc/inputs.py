@@ -34,7 +34,9 @@ class Call:
     dims: Mapping[str, int]
 
 
-def read_arguments(texts: Mapping[str, str], kernel: syntax.Kernel, defines: Mapping[str, int | bool | DType], seed: int) -> dict[str, np.ndarray | Number]:
+def read_arguments(
+    texts: Mapping[str, str], kernel: syntax.Kernel, defines: Mapping[str, int | bool | DType], seed: int
+) -> dict[str, np.ndarray | Number]:
     """The values of `-a NAME=TEXT` (see `runtime.arrays`). Raises VxcError E0708, E0709, E0710."""
     declared = {param.name: param.type for param in kernel.params}
     values: dict[str, np.ndarray | Number] = {}
@@ -46,7 +48,8 @@ def read_arguments(texts: Mapping[str, str], kernel: syntax.Kernel, defines: Map
         dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
         values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
         if isinstance(values[name], np.ndarray) != bool(declared[name].dims):
-            what, hint = ("an array", f"pass {name}=FILE.npy or {name}=rand:f32[8]") if declared[name].dims else ("one number", f"pass {name}=2")
+            what = "an array" if declared[name].dims else "one number"
+            hint = f"pass {name}=FILE.npy or {name}=rand:f32[8]" if declared[name].dims else f"pass {name}=2"
             raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
     return values
 
@@ -88,7 +91,9 @@ def _dims(kernel: TypedKernel, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     return sizes
 
 
-def _shapes(kernel: TypedKernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Number], dims: Mapping[str, int], made: set[str]) -> Mapping:
+def _shapes(
+    kernel: TypedKernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Number], dims: Mapping[str, int], made: set[str]
+) -> Mapping[str, tuple[int, ...]]:
     """The shape of every array; those in `made` are allocated like outputs."""
 
     def allocated(param):

@@ -90,7 +90,8 @@ def _define(ctx: click.Context, param: click.Parameter, name: str, text: str) ->
 
 
 _OPTIONS = (
-    click.option("-D", "defines", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=_defines, help="Fix a generic or a dimension: an int, a bool or a dtype."),
+    click.option("-D", "defines", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=_defines,
+                 help="Fix a generic or a dimension: an int, a bool or a dtype."),
     click.option("-k", "kernel", metavar="NAME", type=TEXT, help="Only this kernel."),
     click.option("--arch", metavar="ARCH", help="The GPU architecture to compile for, such as sm_80; default: the device's, else sm_90a."),
     click.option("--debug", is_flag=True, help="Check indices, divisors and asserts while kernels run."),
@@ -120,7 +121,7 @@ def kernel_options(function: Callable) -> Callable:
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
 
-_IR = re.compile(r"(\s|#.*)*(plan|kernel) @")
+_IR = re.compile(r"(?:\s|#[^\n]*\n)*(?:plan|kernel) @")
 
 
 def is_ir(source: Source, lang: str | None = None) -> bool:
@@ -167,6 +168,12 @@ def show(error: VxcError) -> Status:
 def note(text: str) -> None:
     """A remark beside the results, on standard error."""
     print(f"note: {text}", file=sys.stderr)
+
+
+def refuse_terminal() -> None:
+    """Binary data is not shown on a terminal."""
+    if sys.stdout.isatty():
+        raise click.UsageError("binary data does not go to a terminal: give -o a file, or redirect")
 
 
 def print_json(value: Any) -> None:

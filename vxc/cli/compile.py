@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json
+from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json, refuse_terminal
 from vxc.cli.compiling import build_all, resources
 from vxc.diag import read_source
 from vxc.driver import Compiled
@@ -21,13 +21,15 @@ from vxc.pipeline import PASSES
 from vxc.runtime.arrays import write_file
 from vxc.source import Source
 
-_FORMS = {"ast": "ast", "ir": "vxir", "ir:final": "vxir", **{f"ir:{name}": "vxir" for name in PASSES}, "cuda": "cu", "ptx": "ptx", "cubin": "cubin"}
+_IR_FORMS = ("ir", *(f"ir:{name}" for name in PASSES), "ir:final")
+_FORMS = {"ast": "ast", **dict.fromkeys(_IR_FORMS, "vxir"), "cuda": "cu", "ptx": "ptx", "cubin": "cubin"}
 """What --emit takes, and the ending of a file of it."""
 
 
 @click.command()
 @click.argument("file", metavar="FILE.vx|FILE.vxir|-")
-@click.option("--emit", "form", type=click.Choice(list(_FORMS)), default="cuda", show_default=True, metavar="ast|ir|ir:PASS|ir:final|cuda|ptx|cubin",
+@click.option("--emit", "form", type=click.Choice(list(_FORMS)), default="cuda", show_default=True,
+              metavar="ast|ir|ir:PASS|ir:final|cuda|ptx|cubin",
               help="What to print: the syntax tree, the IR as lowered, after a pass or at the end, or what is made of it.")
 @click.option("--lang", type=click.Choice(["vx", "vxir"]), help="What FILE is; default: by its ending, or by how the text begins.")
 @click.option("-o", "path", metavar="PATH", help="Write to this file, or into this folder a file for each kernel.")
@@ -98,8 +100,8 @@ def _write(path: str, data: bytes) -> None:
     if path != "-":
         write_file(path, lambda file: file.write(data))
         return
-    if sys.stdout.isatty() and data.startswith(b"\x7fELF"):
-        raise click.UsageError("machine code does not go to a terminal: give -o PATH, or redirect")
+    if data.startswith(b"\x7fELF"):
+        refuse_terminal()
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

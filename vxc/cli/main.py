@@ -20,8 +20,8 @@ from vxc.diag import VxcError
 COMMANDS = ("check", "run", "compile", "diff", "opt", "ops", "passes", "doctor")
 """Each is the click command `command` of `vxc.cli.NAME`."""
 
-EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check, 4 the environment lacks what
-was asked (GPU, NVRTC, driver), 70 internal error, 130 interrupted.
+EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check,
+4 the environment lacks what was asked (GPU, NVRTC, driver), 70 internal error, 130 interrupted.
 
 Completion: put `eval "$(_VXC_COMPLETE=bash_source vxc)"` into ~/.bashrc (zsh_source, fish_source for other shells)."""
 

@@ -23,13 +23,15 @@ def _passes(ctx: click.Context, param: click.Parameter, text: str) -> list[Pass]
     for name in names:
         if name not in PASSES:
             near = get_close_matches(name, PASSES, 1)
-            raise click.BadParameter(f"there is no pass `{name}`; " + (f"did you mean `{near[0]}`?" if near else "`vxc passes` lists them"), ctx, param)
+            hint = f"did you mean `{near[0]}`?" if near else "`vxc passes` lists them"
+            raise click.BadParameter(f"there is no pass `{name}`; {hint}", ctx, param)
     return [PASSES[name] for name in names]
 
 
 @click.command()
 @click.argument("file", metavar="FILE.vxir|-")
-@click.option("-p", "passes", metavar="PASS,...", type=TEXT, required=True, callback=_passes, help="The passes to run, in order; `vxc passes` lists them.")
+@click.option("-p", "passes", metavar="PASS,...", type=TEXT, required=True, callback=_passes,
+              help="The passes to run, in order; `vxc passes` lists them.")  # fmt: skip
 @click.option("--remarks", is_flag=True, help="Also print what the passes decided, on standard error.")
 @kernel_options
 def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) -> None:

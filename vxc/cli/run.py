@@ -8,7 +8,7 @@ import sys
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module, refuse_terminal
 from vxc.cli.compiling import build, resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
@@ -50,6 +50,8 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     defines = {**generics_of(item, values), **settings.defines}
     kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
     _check_outputs(kernel, files)
+    if "-" in files.values():
+        refuse_terminal()
     call = complete(kernel, values, seed=seed)
     compiled = build(kernel, settings)
     place = on or _default_place()
