@@ -314,7 +314,8 @@ def test_a_step_of_zero():
 
 def test_iterations_that_collide():
     half = "%0: i64 = floordiv %i, 2\nstore @y, %0, %i"
-    assert fault(scaled(half, independent='independent="so I say", '), {"x": np.arange(4)}) == ("E0722", "iterations 0 and 1 both write `y[0]`")
+    code, message = fault(scaled(half, independent='independent="so I say", '), {"x": np.arange(4)})
+    assert (code, message) == ("E0722", "iterations 0 and 1 both write `y[0]`")
     shifted = "%0: i64 = add %i, 1\n%1: i64 = mod %0, %N\n%2: i64 = load @y, %1\nstore @y, %i, %2"
     params = "%N: i64, @y: i64[%N] inout"
     code, message = fault(scaled(shifted, params), {"y": np.arange(4)})
@@ -370,7 +371,7 @@ def test_team_lanes_communicate_through_barriers_only():
     y = {"y": np.zeros((3, 64), np.int64)}
     assert run(team(), y)["y"].tolist() == [list(range(64))] * 3
     code, message = fault(team(barrier=""), y)
-    assert (code, message) == ("E0722", "lanes 0 and 1 of iteration 0 access, and one writes, `y[0, 1]`")
+    assert (code, message) == ("E0725", "lanes 0 and 1 of iteration 0 access, and one writes, `y[0, 1]` with no barrier between")
     assert run(team(barrier="", other="xor %k, 8"), y)["y"].tolist() == [list(range(64))] * 3
 
 
@@ -399,11 +400,12 @@ kernel @k(%M: i64, @y: i64[%M] inout, @z: i64[%M] out) stage=team {{group=8, row
     if barrier:
         assert run(text, {"y": np.zeros(5, np.int64)})["z"].tolist() == [3] * 5
     else:
-        assert fault(text, {"y": np.zeros(5, np.int64)})[0] == "E0722"
+        assert fault(text, {"y": np.zeros(5, np.int64)})[0] == "E0725"
 
 
 def test_extern_runs_its_region():
-    text = scaled('cell @r: i64\nextern @r, %i {cuda="return x + 1;", name="f", params="x"}\n%0: i64 = add %i, 1\nstore @r, %0\nend\n%1: i64 = load @r\nstore @y, %i, %1')
+    body = "%0: i64 = add %i, 1\nstore @r, %0\nend\n%1: i64 = load @r\nstore @y, %i, %1"
+    text = scaled(f'cell @r: i64\nextern @r, %i {{cuda="return x + 1;", name="f", params="x"}}\n{body}')
     assert run(text, {"x": np.arange(4)})["y"].tolist() == [1, 2, 3, 4]
 
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from flat_kernels import fault, grid, plan_of, run, when
+from vxc.diag import VxcError
 from vxc.interp.flat_counters import Counters
+from vxc.interp.flat_interp import run_flat
+from vxc.source import Source
 
 SUM = """
 shared @s: f32[64]
@@ -202,7 +205,10 @@ def test_out_of_bounds_names_buffer_index_extent_thread():
     assert (code, message) == ("E0720", "the index of `x` is 100, outside 0..100 (thread 36 of block 1)")
 
 
-@pytest.mark.parametrize("declare, index, name", [("cell @c: f32", "", "c"), ("local @c: f32[4]", ", 3", "c[3]"), ("shared @c: f32[4]", ", 3", "c[3]")])
+@pytest.mark.parametrize(
+    "declare, index, name",
+    [("cell @c: f32", "", "c"), ("local @c: f32[4]", ", 3", "c[3]"), ("shared @c: f32[4]", ", 3", "c[3]")],
+)
 def test_reads_of_what_was_never_written(declare, index, name):
     body = f"{declare}\n%v: f32 = load @c{index}\nstore @y, %t, %v"
     text = grid("1", "@y: f32[64] out", "@y", body)
@@ -255,7 +261,8 @@ def test_atomics_do_not_race_but_with_plain_accesses():
 
 
 def test_misaligned_vector_access():
-    text = grid("1", "%s: i64, @x: f32[1024] in, @y: f32[64] out", "%s, @x, @y", "%i = fma %t, 4, %s\n%v: f32 = load @x, %i {width=4}\nstore @y, %t, %v")
+    body = "%i = fma %t, 4, %s\n%v: f32 = load @x, %i {width=4}\nstore @y, %t, %v"
+    text = grid("1", "%s: i64, @x: f32[1024] in, @y: f32[64] out", "%s, @x, @y", body)
     x = np.arange(1024, dtype=np.float32)
     np.testing.assert_array_equal(run(text, {"x": x}, {"s": 4})["y"], np.arange(64) * 4 + 4)
     code, message = fault(text, {"x": x}, {"s": 2})
@@ -288,10 +295,6 @@ store @y, %n, %r
 
 
 def test_a_place_in_the_source_or_in_the_note():
-    from vxc.diag import VxcError
-    from vxc.interp.flat_interp import run_flat
-    from vxc.source import Source
-
     plan = plan_of(grid("1", "@y: f32[32] out", "@y", "store @y, %t, 0.0:f32 !2:5"))
     with pytest.raises(VxcError) as caught:
         run_flat(plan, {}, {}, source=Source("k.vx", "kernel k(out y: f32[32]) {\n    y[t] = 0.0;\n}\n"))

@@ -19,10 +19,11 @@ from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
 from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, row_major, span, store
 from vxc.interp.flat_races import Shadow
+from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_simt import block_index, run_grid, shuffle, thread_index
 from vxc.interp.flat_simt import barrier as thread_barrier
 from vxc.interp.flat_simt import shared as thread_shared
-from vxc.interp.flat_tile import TileMachine, contribute, loop, prefix, reduce_, scan_
+from vxc.interp.flat_tile import TileMachine, loop
 from vxc.interp.flat_tile import barrier as team_barrier
 from vxc.interp.flat_tile import shared as team_shared
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
@@ -122,7 +123,8 @@ def _watched(kernel: Kernel) -> bool:
 
 
 _ALL = {name: scalar for name in SCALAR_OPS} | {
-    "cast": convert, "sat": convert, "reinterpret": convert, "while": while_, "if": if_, "else": else_, "extern": plain, "end": end, "break": break_, "continue": continue_,
+    "cast": convert, "sat": convert, "reinterpret": convert,
+    "while": while_, "if": if_, "else": else_, "extern": plain, "end": end, "break": break_, "continue": continue_,
     "cell": cell, "local": local, "load": load, "store": store, "atomic": atomic, "assert": assert_, "print": print_,
 }  # fmt: skip
 _TILE = _ALL | {"loop": loop, "reduce": reduce_, "scan": scan_, "contribute": contribute, "prefix": prefix}

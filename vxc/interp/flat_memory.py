@@ -114,7 +114,7 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
     flat = np.asarray(0)
     for axis, (arg, extent, stride) in enumerate(zip(step.args[1 : 1 + len(memory.shape)], memory.shape, memory.strides)):
         index = m.get(arg).astype(np.int64, copy=False)
-        if index.size and (index.min() < 0 or index.max() >= extent):
+        if index.size and index.view(np.uint64).max() >= extent:  # negative ones are huge as u64
             out = both(m.mask, lanes((index < 0) | (index >= extent)))
             if out is not False:
                 raise _out_of_range(m, step, memory, axis, index, out)

@@ -138,14 +138,14 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
 
 
 def run_grid(program: Program, env: dict, storage: dict, grid: int, rng: np.random.Generator, options: dict) -> None:
-    """Run all blocks of a launch, a chunk at a time. `options` are fields of the machine."""
+    """Run all blocks of a launch, a chunk at a time. `options` are further fields of the machine."""
     warps = -(-program.attrs["threads"] // WARP)
     at_once = _blocks_at_once(program, warps)
     for first in range(0, grid, at_once):
         count = min(at_once, grid - first)
         blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
-        agents = [WarpMachine(program, dict(env), dict(storage), shape=(count, WARP), warp=w, blocks=blocks, **options) for w in range(warps)]
-        _run(agents, blocks, rng)
+        options |= {"shape": (count, WARP), "blocks": blocks}
+        _run([WarpMachine(program, dict(env), dict(storage), warp=w, **options) for w in range(warps)], blocks, rng)
 
 
 def _blocks_at_once(program: Program, warps: int) -> int:
@@ -176,22 +176,20 @@ def _arrived(m: WarpMachine) -> np.ndarray:
 
 
 def _meet(agents: list[WarpMachine], waiting: dict[int, Step]) -> None:
-    """Check that every warp of every block that waits has come to the same barrier."""
-    arrived = {w: _arrived(agents[w]) for w in waiting}
+    """Check that the warps of every block have come to the same barrier. Raises E0727, as they would wait for ever."""
     first = min(waiting)
-    for agent in agents:
-        w, step = agent.warp, waiting[first]
-        if w in waiting and waiting[w].at == step.at and (arrived[w] == arrived[first]).all():
-            continue
-        a, m = agents[first], agent
+    step, blocks = waiting[first], _arrived(agents[first])
+    for w, agent in enumerate(agents):
+        block = int(np.argmax(blocks))
         if w not in waiting:
-            block, text = int(np.argmax(arrived[first])), f"deadlock: warp {first} waits at a barrier, but warp {w} has ended"
+            text = f"warp {first} waits at a barrier, but warp {w} has ended"
+        elif waiting[w].at != step.at:
+            text = f"warps {first} and {w} wait at different barriers"
+        elif (differ := _arrived(agent) != blocks).any():
+            block = int(np.argmax(differ))
+            here, absent = (first, w) if blocks[block] else (w, first)
+            text = f"warp {here} waits at a barrier that warp {absent} does not reach"
         else:
-            block, text = 0, f"deadlock: warps {first} and {w} wait at different barriers"
-            differ = arrived[w] != arrived[first]
-            if waiting[w].at == step.at:
-                block = int(np.argmax(differ))
-                there, gone = (first, w) if arrived[first][block] else (w, first)
-                text = f"deadlock: warp {there} waits at a barrier that warp {gone} does not reach"
-        raise a.fault("E0727", f"{text} (block {m.blocks.first + block})", step.inst, help="let all threads of the block reach the same barriers")
-
+            continue
+        help = "let all threads of the block reach the same barriers"
+        raise agents[first].fault("E0727", f"deadlock: {text} (block {agent.blocks.first + block})", step.inst, help=help)

@@ -1,4 +1,4 @@
-"""Stages tile and team: every parallel loop, reduction and scan opens an axis, and its body runs once on whole arrays.
+"""Stages tile and team: every parallel loop (and reduction, `flat_reduce`) opens an axis; its body runs once on whole arrays.
 
 The outermost parallel axis (any parallel axis, where it is long) is cut into chunks, so that memory stays bounded. At
 stage=team the instructions mean the same; layouts and maps say which thread does what, and only race detection looks at it.
@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vxc.dtypes import DType
 from vxc.interp.flat_control import bounds, serial
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.interp.flat_machine import Frame, Machine, Step
 from vxc.interp.flat_memory import per_lane
 from vxc.interp.flat_races import BLOCK, INNER, THREAD, Race, Shadow, Who
 from vxc.ir.kernel import Const, Inst
-from vxc.layout.layout import distribution, parse
-from vxc.semantics import Order, dot, evaluate, reduce, scan
+from vxc.layout.layout import parse
+from vxc.semantics import evaluate
 
 _LIVE = 1 << 25  # elements alive at once, over all values of a loop body
 _LEAST, _MOST = 1 << 12, 1 << 18  # elements of one value
@@ -60,10 +59,12 @@ class TileMachine(Machine):
     def raced(self, inst: Inst, element: str, race: Race, mode: str):
         (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))
         unit = "lanes" if self.team else "inner iterations"
-        pair = f"iterations {a} and {b}" if a != b else f"{unit} {s} and {t} of iteration {a}" if s != t else f"several {unit} of iteration {a}"
+        pair = f"{unit} {s} and {t} of iteration {a}" if s != t else f"several {unit} of iteration {a}"
+        pair = f"iterations {a} and {b}" if a != b else pair
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
-        help = "place a barrier between the two" if self.team and a == b else "use an atomic or a `serial` loop"
-        return self.fault("E0722", f"{pair} {what} `{element}`", inst, help=help)
+        if self.team and a == b:
+            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help="place a barrier between the two")
+        return self.fault("E0722", f"{pair} {what} `{element}`", inst, help="use an atomic or a `serial` loop")
 
 
 class Axis(Frame):
@@ -86,11 +87,11 @@ class Axis(Frame):
 
     def done(self, m: TileMachine) -> int:
         self.restore(m)
-        _sync(m)
+        sync(m)
         return m.leave(self)
 
 
-def _sync(m: TileMachine) -> None:
+def sync(m: TileMachine) -> None:
     """A parallel region starts or ends: at stage=tile that orders the iterations inside with what stands around it."""
     if not m.shape:
         for memory in m.storage.values():
@@ -100,7 +101,7 @@ def _sync(m: TileMachine) -> None:
         m.epoch = m.epoch + 1
 
 
-def _ticks(m: TileMachine, first: int, stop: int) -> np.ndarray:
+def ticks_of(m: TileMachine, first: int, stop: int) -> np.ndarray:
     return np.arange(first, stop).reshape((1,) * m.depth + (-1,))
 
 
@@ -116,13 +117,13 @@ class Parallel(Axis):
         self.next, self.total = 0, int(inside.max(initial=0))
         self.chunk = chunk_of(m, step.at)
         m.frames.append(self)
-        _sync(m)
+        sync(m)
 
     def close(self, m: TileMachine) -> int:
         self.restore(m)
         depth = m.depth + 1
         while self.next < self.total:
-            ticks = _ticks(m, self.next, min(self.next + self.chunk, self.total))
+            ticks = ticks_of(m, self.next, min(self.next + self.chunk, self.total))
             self.next += self.chunk
             mask = lift_lanes(self.saved, depth)
             if self.count.ndim:
@@ -178,89 +179,6 @@ def _extent(m: TileMachine, inst: Inst) -> int:
     known = inst.operands[1 if inst.op in ("reduce", "loop") else 0]
     value = np.asarray(known.value) if isinstance(known, Const) else m.env.get(known.name)
     return max(int(value), 1) if value is not None and not value.ndim else _UNKNOWN
-
-
-class Along(Axis):
-    """A reduction or scan. Where its length differs between lanes, lanes of one length are run together, as order depends on it."""
-
-    def __init__(self, m: TileMachine, step: Step, length: np.ndarray):
-        super().__init__(m, step)
-        self.order = Order(*step.inst.attr("order"))
-        full = np.maximum(length, 0)
-        lengths = np.unique(full if m.mask is True else np.broadcast_to(full, m.shape)[np.broadcast_to(m.mask, m.shape)])
-        self.groups = [(int(n), both(m.mask, lanes(full == n))) for n in lengths[::-1]]
-        self.rows: Lanes = False
-        m.frames.append(self)
-        _sync(m)
-
-    def next(self, m: TileMachine) -> int:
-        self.restore(m)
-        while self.groups:
-            n, self.rows = self.groups.pop()
-            if n == 0:
-                self.nothing(m)
-                continue
-            ticks = _ticks(m, 0, n)
-            return self.open(m, ticks, ticks, lift_lanes(self.rows, ticks.ndim), self.where(m, ticks))
-        return self.done(m)
-
-    close = next
-
-    def nothing(self, m: TileMachine) -> None:
-        """A length of 0."""
-
-    def where(self, m: TileMachine, ticks: np.ndarray) -> Place | None:
-        if self.place is None:
-            return None
-        outer, thread, _ = self.place
-        if m.team:
-            layout = self.step.inst.attr("layout") or str(distribution(self.order))
-            return Place(outer, threads_of(m, self.step, layout, ticks % self.order.span(ticks.shape[-1])), False)
-        return Place(outer, lift(thread, ticks.ndim) * ticks.shape[-1] + ticks, False)
-
-
-class Reduce(Along):
-    """`fed` is what the body contributed, of `dtype`, over all axes."""
-
-    fed: list[np.ndarray]
-    dtype: DType
-
-    def close(self, m: TileMachine) -> int:
-        fed = self.fed
-        self.restore(m)
-        self.put(m, fed)
-        return self.next(m)
-
-    def nothing(self, m: TileMachine) -> None:
-        regions = m.program.regions
-        feeder = next(i for i in regions.body(self.step.at) if regions.insts[i].op == "contribute" and regions.innermost(i, ("reduce",)) == self.step.at)
-        self.dtype = regions.insts[feeder].operands[0].dtype
-        self.put(m, [np.zeros((*m.shape, 0), o.dtype.numpy) for o in regions.insts[feeder].operands])
-
-    def put(self, m: TileMachine, fed: list[np.ndarray]) -> None:
-        op = self.step.inst.attr("op")
-        value = dot(*fed, self.dtype, self.order) if op == "dot" else reduce(op, *fed, self.dtype, self.order)
-        m.storage[self.step.args[0].name].store(m, self.rows, value, self.step)
-
-
-def reduce_(m: TileMachine, step: Step) -> int:
-    return Reduce(m, step, m.get(step.args[1])).next(m)
-
-
-def contribute(m: TileMachine, step: Step) -> None:
-    frame = next(f for f in reversed(m.frames) if isinstance(f, Reduce))
-    frame.dtype = step.inst.operands[0].dtype
-    frame.fed = [np.broadcast_to(m.get(arg), m.shape) for arg in step.args]
-
-
-def scan_(m: TileMachine, step: Step) -> int:
-    return Along(m, step, m.get(step.args[0])).next(m)
-
-
-def prefix(m: TileMachine, step: Step) -> None:
-    frame = next(f for f in reversed(m.frames) if type(f) is Along)
-    value = np.broadcast_to(m.get(step.args[0]), m.shape)
-    m.env[step.inst.result.name] = scan(step.inst.attr("op"), value, step.inst.operands[0].dtype, frame.order)
 
 
 def barrier(m: TileMachine, step: Step) -> None:
