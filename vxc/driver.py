@@ -6,7 +6,9 @@ made when they are first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -93,9 +95,22 @@ def compile(
     reduce_chunk: int | None = None,
 ) -> Compiled:
     """The kernel `name` (or the only one) of a .vx source for one arch. Raises VxcError with all that is wrong."""
-    module = parse(source)
-    typed = check(module, source, name or _only(kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
-    return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
+    with _no_collection():
+        module = parse(source)
+        typed = check(module, source, name or _only(kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cycle collector: compiling makes many values that all live, and its full passes over them grow quadratically."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def compile_typed(typed: TypedKernel, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
