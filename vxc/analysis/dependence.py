@@ -7,7 +7,8 @@ run knows) and everything else being common. `separate` shows that no p != p' so
   digits     e // c and e % c both equal  =>  e equal (mixed radix)
   order      p' = p + step*d with d >= 1, or the other way round
   intervals  an equation that is always positive, or always negative
-  congruence an equation that is never 0 modulo some g: g*q + r with 0 < |r| < g, or a constant that g does not divide
+  congruence an equation that is never 0 modulo some g: g*q + r with 0 < |r| < g, or a constant that g does not divide;
+             e % c and e' % c equal  =>  e and e' lie c*q apart
   unit terms x = ... from one equation, put into the others and into loop bounds and conditions
 
 There is no search, so the cost is a few polynomials per pair. Failing to show it means nothing.
@@ -56,6 +57,7 @@ def separate(facts: KernelFacts, loop: LoopFact, a: Touch, b: Touch) -> bool:
     equations += _equalities(one) + _equalities(two)
     ranges = _ranges(facts, loop, one, two)
     equations = _join_digits([gather(e) for e in equations], ranges)
+    equations += list(_congruences(equations))
     limits = _limits(one) + _limits(two)
     if _impossible(equations, limits, ranges):
         return True
@@ -170,6 +172,15 @@ def _join_digits(equations: list[Form], ranges: Ranges) -> list[Form]:
             rest = [q for n, q in enumerate(equations) if n != at and q != high]
             return _join_digits([gather(e - other), *rest], ranges)
     return equations
+
+
+def _congruences(equations: list[Form]) -> Iterator[Form]:
+    """Where e % c = e' % c, e and e' lie some number of c apart."""
+    for at, equation in enumerate(equations):
+        pair = _difference(equation)
+        if pair is not None:
+            (e, by), (other, _) = pair
+            yield gather(e - other - by * form(Atom(f"turns {at}", 1)))
 
 
 def _difference(equation: Form) -> tuple[tuple[Form, Form], tuple[Form, Form]] | None:
