@@ -213,19 +213,22 @@ class Atomic:
 
 @node
 class Declare:
-    """A local, shared or fragment array; `init` fills every element (storage dtype)."""
+    """A local, shared or fragment array; `init` fills every element (storage dtype). `layout` is the author's, generics
+    substituted: "[i, j] -> [thread, slot]" of a fragment, "[i, j] -> [i, j ^ (i % 8)]" (where an element lies) of a shared array.
+    """
 
     array: Array
     init: Expr | None
     span: Span
+    layout: str | None = None
 
 
 @node
 class Loop:
     """`kind` is parallel, serial, unroll, grid, pipelined or persistent; binders are (symbol, start, stop, step), outermost first.
 
-    `attrs` holds checked attributes: independent (str), lanes, unroll, threads, stages, vector (ints). `row` is True where
-    check made the loop from a row statement. `scan_order` is set where Scans stand in the body.
+    `attrs` holds checked attributes: independent, layout (str), lanes, unroll, threads, stages, vector (ints). `row` is True
+    where check made the loop from a row statement. `scan_order` is set where Scans along its one binder stand in the body.
     """
 
     kind: str
@@ -278,32 +281,41 @@ class Print:
 
 @node
 class Window:
-    """A tile of an array: for each dimension a start, an extent and a step (i64 expressions); extent None takes the other operand's."""
+    """A tile of an array. `starts` has an index for each dimension; the tile runs along the dimensions `axes`, in increasing order,
+    with `extents` elements by `steps` (all i64, one an axis). Dimensions that are no axis stay at their start.
+    """
 
     array: Array
     starts: tuple[Expr, ...]
-    extents: tuple[Expr | None, ...]
+    axes: tuple[int, ...]
+    extents: tuple[Expr, ...]
     steps: tuple[Expr, ...]
     span: Span
 
 
 @node
 class Copy:
-    """Tile copy; elements outside the source read `pad`, elements outside the target are not stored."""
+    """Tile copy between windows of equal extents, axis by axis. Each element converts as in a store.
+
+    Where the source lies outside its array, `pad` (of the target's dtype) is stored; what lies outside the target array is not
+    stored. Source and target are different arrays.
+    """
 
     source: Window
     target: Window
-    pad: Expr | None
+    pad: Expr
     span: Span
 
 
 @node
 class Gemm:
-    """acc += a @ b over whole tiles."""
+    """acc[M, N] += a[M, K] @ b[K, N] over whole tiles; `a` is given as [K, M] where `trans_a`, `b` as [N, K] where `trans_b`."""
 
     a: Array
     b: Array
     acc: Array
+    trans_a: bool
+    trans_b: bool
     span: Span
 
 
@@ -334,6 +346,39 @@ class TypedKernel:
     dims: tuple[Symbol, ...]
     body: tuple[Stmt, ...]
     attrs: tuple[tuple[str, int | str], ...]
+    source: Source
+    span: Span
+    example: Example | None = None
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return tuple(p for p in self.params if isinstance(p, Array))
+
+
+@node
+class ProgramCall:
+    """A launch of `kernel`, checked with the generics of this call. `args` gives for each of its parameters an Array of the program
+    or a scalar expression of the parameter's dtype; `dims` what each of `kernel.dims` is, over the program's names.
+    """
+
+    kernel: TypedKernel
+    args: tuple[Array | Expr, ...]
+    dims: tuple[Expr, ...]
+    span: Span
+
+
+@node
+class TypedProgram:
+    """Kernel calls in order. `lets` name scalars, each over dims, scalar parameters and earlier lets; `locals` (space 'local') are
+    arrays in global memory, unwritten at first, with shapes over the same names.
+    """
+
+    name: str
+    params: tuple[Symbol | Array, ...]
+    dims: tuple[Symbol, ...]
+    lets: tuple[tuple[Symbol, Expr], ...]
+    locals: tuple[Array, ...]
+    calls: tuple[ProgramCall, ...]
     source: Source
     span: Span
     example: Example | None = None
