@@ -95,6 +95,14 @@ REFUSED = {
         "kernel k(out y: f32[N]) { parallel i in N // 16 { parallel j in 17 { y[i * 16 + j] = 0.0; } } }",
         [COLLIDES + "i=0, j=16 and i=1, j=0 both write `y[16]`"],
     ),
+    "33 lanes every 32": (
+        "kernel k(out y: f32[N]) { parallel t in 33 { serial j in N // 32 { y[j * 32 + t] = 0.0; } } }",
+        [COLLIDES + "t=0, j=1 and t=32, j=0 both write `y[32]`"],
+    ),
+    "equal only where N is 1": (
+        "kernel k(x: f32[N], out y: f32[M, L]) { parallel i in 2 { serial j in 2 { y[j * N - j, i + j] = x[0]; } } }",
+        [COLLIDES + "i=0, j=1 and i=1, j=0 both write `y[0, 1]`"],
+    ),
     "variable outside": (
         "kernel k(x: f32[N], out y: f32[1]) { parallel i in 1 { var t = 0.0; parallel j in N { t += x[j]; } y[i] = t; } }",
         [COLLIDES + "j=0 and j=1 both write `t`"],
@@ -231,7 +239,9 @@ def test_ir_without_source_has_no_place():
 
 
 @pytest.mark.parametrize(
-    "line", ["a[i] = a[i] * 2.0;", "y[i, {n}] = a[i];", "z[i * 2000 + {n}] = a[i];"], ids=["one element", "a row", "flattened rows"]
+    "line",
+    ["a[i] = a[i] * 2.0;", "y[i, {n}] = a[i];", "z[i * 2000 + {n}] = a[i];", "serial j in 4 {{ z[i * 4 + j] = a[i]; }}"],
+    ids=["one element", "a row", "flattened rows", "inner loops"],
 )
 def test_straight_line_code_is_linear(line):
     """2,000 statements: pairs would be two million comparisons."""

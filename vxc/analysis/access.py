@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from vxc.analysis.forms import Atom, Form, call, form, manageable
+from vxc.analysis.forms import MAX_TERMS, Atom, Form, call, form, manageable
 from vxc.analysis.ranges import Ranges
 from vxc.dtypes import BOOL, I64, DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
@@ -71,6 +72,12 @@ class KernelFacts:
     homes: Mapping[str, tuple[LoopFact, ...]]
     ranges: Ranges
     extents: Mapping[str, tuple[Form, ...]]
+
+    @cached_property
+    def countable(self) -> frozenset[str]:
+        """Unknowns that an instance of the kernel enumerates: loop indices, dimensions and integer arguments."""
+        params = (p.name for p in self.kernel.params if isinstance(p, Value) and p.dtype.is_int)
+        return frozenset((*params, *(loop.index.name for loop in self.loops)))
 
     def varies(self, name: str, loop: LoopFact) -> bool:
         """True where the unknown or buffer of this name is another one in each iteration of the loop."""
@@ -265,9 +272,8 @@ def _truncated(ranges: Ranges, a: Form, b: Form) -> bool:
 _RULES = {
     "add": lambda r, a, b: a + b,
     "sub": lambda r, a, b: a - b,
-    "mul": lambda r, a, b: a * b,
+    "mul": lambda r, a, b: a * b if len(a.terms) * len(b.terms) <= MAX_TERMS else None,
     "neg": lambda r, a: -a,
-    "fma": lambda r, a, b, c: a * b + c,
     "floordiv": lambda r, a, b: r.floordiv(a, b),
     "mod": lambda r, a, b: r.mod(a, b),
     "ceildiv": lambda r, a, b: r.floordiv(a + b - 1, b) if r.positive(b) else None,

@@ -73,9 +73,7 @@ def _relevant(facts: KernelFacts, access: Access) -> Iterator[Form]:
 
 
 def _computable(facts: KernelFacts, f: Form) -> bool:
-    indices = {loop.index.name for loop in facts.loops}
-    params = {p.name for p in facts.kernel.params if getattr(p, "dtype", None) is not None and p.dtype.is_int}
-    return all(a.name in indices or a.name in params for a in f.atoms())
+    return all(a.name in facts.countable for a in f.atoms())
 
 
 def _instances(facts: KernelFacts, symbols: list[str], accesses: Sequence[Access]) -> Iterator[dict[str, int]]:

@@ -41,8 +41,18 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
 
     Two conflict if they touch one element and are neither both reads nor both atomic.
     """
+    if any(_numbers_iterations(facts, loop, {a.indices[d] for a in accesses}) for d in range(len(accesses[0].indices))):
+        return True
     exact = [Touch(a, {}) for a in accesses]
-    return any(_all_separate(facts, loop, touches) for touches in (merged(accesses), exact) if len(touches) <= MAX_TOUCHES)
+    return any(_all_separate(facts, loop, touches) for touches in (merged(loop, accesses), exact) if len(touches) <= MAX_TOUCHES)
+
+
+def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: set[Form]) -> bool:
+    """True where one form stands in a dimension of all accesses, and it is c * p + what is common: by far the usual case."""
+    f = next(iter(forms))
+    if len(forms) > 1 or not (f.coefficient(loop.index) or ZERO).value:
+        return False
+    return not any(facts.varies(a.name, loop) for a in f.without(loop.index).atoms())
 
 
 def _all_separate(facts: KernelFacts, loop: LoopFact, touches: Sequence[Touch]) -> bool:
@@ -70,14 +80,14 @@ def separate(facts: KernelFacts, loop: LoopFact, a: Touch, b: Touch) -> bool:
     )
 
 
-def merged(accesses: Sequence[Access]) -> list[Touch]:
+def merged(loop: LoopFact, accesses: Sequence[Access]) -> list[Touch]:
     """The accesses, those that differ by constants alone as one, which stands for more elements than they touch.
 
-    Straight-line code that touches `y[i, 0]`, `y[i, 1]`, ... then costs one comparison.
+    Straight-line code that touches `y[i, 0]`, `y[i, 1]`, ... then costs one comparison. So does a sequence of equal inner loops.
     """
     groups: dict[tuple, list[Access]] = {}
     for a in accesses:
-        groups.setdefault((a.mode, a.loops, tuple(f - f.constant for f in a.indices)), []).append(a)
+        groups.setdefault(_shape(loop, a), []).append(a)
     found = []
     for group in groups.values():
         indices, bounds = [], {}
@@ -91,6 +101,14 @@ def merged(accesses: Sequence[Access]) -> list[Touch]:
         guards = group[0].guards if len(group) == 1 else ()
         found.append(Touch(replace(group[0], indices=tuple(indices), guards=guards), bounds))
     return found
+
+
+def _shape(loop: LoopFact, access: Access) -> tuple:
+    """What an access is but for its constants, its conditions and the names of the loops inside `loop`."""
+    inner = access.loops[len(loop.outer) + 1 :]
+    names = {inside.index: form(Atom(f"inner {n}")) for n, inside in enumerate(inner)}
+    bounds = tuple(f.replace(names.get) for inside in inner for f in (inside.start, inside.stop, inside.step))
+    return access.mode, bounds, tuple((f - f.constant).replace(names.get) for f in access.indices)
 
 
 class _Side:

@@ -14,7 +14,7 @@ from typing import Union
 
 from vxc.dtypes import I64, DType
 
-MAX_TERMS, MAX_DEPTH, MAX_COEFFICIENT = 24, 6, 1 << 40  # beyond these a value is just an unknown
+MAX_TERMS, MAX_DEGREE, MAX_DEPTH, MAX_COEFFICIENT = 24, 4, 6, 1 << 40  # beyond these a value is just an unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,8 @@ def call(op: str, args: Iterable[Form], dtype: DType = I64) -> Form:
 
 def manageable(f: Form) -> bool:
     """False for a form that has grown past what is worth following."""
-    return len(f.terms) <= MAX_TERMS and f.depth <= MAX_DEPTH and all(abs(c) <= MAX_COEFFICIENT for _, c in f.terms)
+    small = all(len(m) <= MAX_DEGREE and abs(c) <= MAX_COEFFICIENT for m, c in f.terms)
+    return small and len(f.terms) <= MAX_TERMS and f.depth <= MAX_DEPTH
 
 
 def split(f: Form, by: Form) -> tuple[Form, Form]:
