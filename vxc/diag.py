@@ -85,6 +85,7 @@ _ERRORS = {
     # E04xx: not yet
     "E0401": "a tile construct that is not lowered yet",
     "E0402": "a store of packed 4-bit elements",
+    "E0403": "a number of blocks that only the device knows",
     # E05xx: IR, as text or as a compiler step made it
     "E0501": "IR text that does not parse",
     "E0502": "an unknown name in IR",

@@ -27,7 +27,10 @@ _UNKNOWN = 256  # taken for an inner extent that is not known when the outer loo
 
 
 class Place(NamedTuple):
-    """Where in the open axes a lane is: iteration of the outermost loop, and thread in it (`everyone`: all of them do it)."""
+    """Where in the open axes a lane is: iteration of the outermost loop, and thread in it.
+
+    `everyone`: all threads run it, and one of them has its effects on memory.
+    """
 
     outer: np.ndarray
     thread: np.ndarray
@@ -50,7 +53,7 @@ class TileMachine(Machine):
             return None
         outer, thread, everyone = self.place
         owner = lift(outer, self.depth) << INNER | lift(thread, self.depth)
-        return Who(owner, np.asarray(self.epoch) << INNER, BLOCK if everyone and (mode == "r" or self.depth > 1) else THREAD)
+        return Who(owner, np.asarray(self.epoch) << INNER, BLOCK if everyone and mode == "r" else THREAD)
 
     def describe(self, lane: tuple[int, ...]) -> str:
         loops = [f for f in self.frames if isinstance(f, Axis)]

@@ -4,11 +4,15 @@ Before: stage=team with barriers placed; loops say `map`, reductions and scans c
 After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A thread finds its iteration from `block_index` and
         `thread_index`; what an iteration does once is done by every lane, but for effects on memory, which lane 0 has.
 
-    %i = loop 0, %M {map="blocks"}                   %b: i64 = block_index
-      %j = loop 0, %N {map="lanes"}                  %t: i64 = thread_index
-        store @y, %i, %j, %v                 ->      %lane: i64 = mod %t, 32
-      end %j                                         ..
-    end %i                                           %j = loop %lane, %N, 32 {kind="serial"} ..
+    %i = loop 0, %M {.., map="blocks"}             %b = block_index
+      %j = loop 0, %N {.., map="lanes"}            %t = thread_index
+        %0: f32 = load @x, %i, %j          ->      %lane: i64 = mod %t, 32
+        store @y, %i, %j, %0                       ..
+      end %j                                       %i: i64 = add %1, %0
+    end %i                                         %2: bool = lt %i, %M
+                                                   if %2
+                                                     ..
+                                                     %j = loop %4, %N, %5 {kind="serial"}
 """
 
 from __future__ import annotations

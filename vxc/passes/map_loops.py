@@ -6,11 +6,12 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid.
 
-    %i = loop 0, %M {kind="parallel"}                    role {name="main", warps=8}
-      %j = loop 0, %N {kind="parallel"}                    %q = loop 0, %0 {kind="parallel", map="blocks"}     %0 = M * N
-        store @y, %i, %j, %v                    ->           %i: i64 = floordiv %q, %N
-      end %j                                                 %j: i64 = mod %q, %N
-    end %i                                                   store @y, %i, %j, %v
+    %i = loop 0, %M {..}                         role {name="main", warps=8}
+      %j = loop 0, %N {..}                         %q = loop 0, %0 {.., map="blocks"}
+        %0: f32 = load @x, %i, %j       ->           %j: i64 = mod %q, %N
+        store @y, %i, %j, %0                         %1: i64 = floordiv %q, %N
+      end %j                                         %2: f32 = load @x, %1, %j
+    end %i                                           store @y, %1, %j, %2
 
 The group is the widest order of lanes in the body: an order of L lanes is run by L threads. Up to 32 lanes, groups share
 warps and meet by shuffles; a wider group is a block of its own.
@@ -77,7 +78,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
     loops = ", ".join(loop.result.name for loop in nest.loops)
     each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
-    return f"parallel {loops}: {each}, {rows} iterations to a block of {threads} threads"
+    return f"parallel {loops}: {each}, {rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
 
 
 def _group(nest: Nest) -> int:
@@ -181,7 +182,7 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
 def _device_bound(loop: Inst, context: Context) -> Diagnostic:
     span = context.source.span_at(*loop.loc) if context.source and loop.loc else None
     return Diagnostic(
-        "E0402",
+        "E0403",
         "the number of iterations of a top-level `parallel` loop is read from device memory",
         context.source,
         span,

@@ -6,9 +6,9 @@ After:  an i64 operation whose operands and result lie in the range of i32 for e
         64-bit in the emitted code whatever the index type.
 
     %t = thread_index                      %t: i32 = thread_index
-    %lane: i64 = mod %t, 32        ->      %lane: i32 = mod %t, 32:i32
-    %e: i64 = add %o, %lane                %0: i64 = cast %lane
-                                           %e: i64 = add %o, %0
+    %lane: i64 = mod %t, 32         ->     %lane: i32 = mod %t, 32:i32
+    %e: i64 = add %o, %l                   %1: i64 = cast %l
+                                           %e: i64 = add %o, %1
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Before: stage=team, no barriers.
 After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the group while
         it shares a warp with others (scope="group"), else of the block. None where no two lanes meet.
 
-    store @y, %i, 0, %v              (lane 0)             store @y, %i, 0, %v
-    %j = loop 0, %N {map="lanes"}                  ->     barrier {scope="group", width=32}
-      %0: f32 = load @y, %i, 0       (every lane)         %j = loop 0, %N {map="lanes"} ..
+    store @s, %i, %v                               store @s, %i, %v
+    %j = loop 0, %N {.., map="lanes"}      ->      barrier {scope="group", width=32}
+      %0: f32 = load @s, %i                        %j = loop 0, %N {.., map="lanes"}
 
 One walk in program order keeps, for each buffer that the kernel writes, who has accessed it since the last barrier. An
 access is made by lane 0 (a store in row scope), by every lane (a load in row scope), atomically, or by the lane that its

@@ -6,10 +6,11 @@ After:  each kernel is a pure prologue and one top-level parallel loop. Statemen
         the kernel never writes; otherwise it passes through a workspace, as do variables and local arrays that two launches
         touch.
 
-    cell @z: f32                                        loop 0, 1 {kind="parallel"} .. store @w, 0, %z    (launch 1)
-    %j = reduce @z, %N .. end %j              ->        %z: f32 = load @w, 0                             (launch 2)
-    %z: f32 = load @z                                   loop 0, %N {kind="parallel"} ..
-    loop 0, %N {kind="parallel"} ..
+    %z: f32 = load @s                                  %z: f32 = load @s
+    %i = loop 0, %N {kind="parallel"}        ->        store @wz, 0, %z
+      store @y, %i, %z                                 ..
+    end %i                                             %z: f32 = load @wz, 0
+                                                       %i = loop 0, %N {kind="parallel"}
 """
 
 from __future__ import annotations

@@ -4,8 +4,11 @@ Before: stage=tile, one nest to a kernel; a `reduce` in row scope carries order 
 After:  a launch runs each part of each row as an iteration of its own and leaves the partial results in a workspace of shape
         [extents of the nest.., parts]; the kernel folds them where the reduction stood. The same bits as one launch.
 
-    @s: f32 = reduce over %N, order (4, 4, 256, 64)   ->   kernel f_1: loop .., loop 0, 64: reduce over a part; store @parts, .., p
-                                                           kernel f:   loop ..: fold @parts[.., 0:64]
+    %j = reduce @s, %N {.., order=[2, 1, 4, 3]}         %p = loop 0, 3 {.., kind="parallel"}
+      %0: f32 = load @x, %i, %j                           %j = reduce @s, %6 {.., order=[2, 1, 4, 1]}
+      contribute %0                               ->      store @parts1.k, %i, %p, %11
+    end %j                                              ..
+                                                        %0: f32 = load @parts1.k, %i, %p
 
 Where the elements depend on what the row did before (memory that this kernel writes, earlier reductions of one part), or the
 result is an index, the reduction stays whole; lower-to-threads then runs its parts one after another.
