@@ -16,7 +16,7 @@ from vxc.source import Source, Span
 
 VERBS = {"read": ("reads", "read"), "atomic": ("updates", "updated"), "write": ("writes", "written")}
 _NAME = re.compile(r"[^\W\d]\w*")
-_SUFFIX = re.compile(r"\.\d+$")
+_SUFFIX = re.compile(r"(?<=\w)\.\d+\b")
 
 
 class Wording:
@@ -28,7 +28,8 @@ class Wording:
 
     def out_of_range(self, found: OutOfRange) -> Diagnostic:
         name = source_name(found.access.buffer.name)
-        index, constant = found.access.indices[found.dimension], found.access.indices[found.dimension].value is not None
+        form = found.access.indices[found.dimension]
+        index, constant = source_name(str(form)), form.value is not None
         place = "before its start" if found.below else f"past its extent {found.extent}"
         says = f"index {index} of `{name}` is {place}" if constant else f"index {index} of `{name}` reaches {found.reached}, {place}"
         label = f"dimension {found.dimension} has extent {found.extent}"
@@ -116,7 +117,7 @@ class Wording:
 
 
 def source_name(name: str) -> str:
-    """The name as written, without the suffix that makes it unique."""
+    """A name as written, or names in an index: without the suffixes that make them unique."""
     return _SUFFIX.sub("", name)
 
 
