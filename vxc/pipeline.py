@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.expand_tiles import EXPAND_TILES
+from vxc.passes.fuse_loops import FUSE_LOOPS
+from vxc.passes.infer_layouts import INFER_LAYOUTS
 from vxc.passes.lower_to_threads import LOWER_TO_THREADS
 from vxc.passes.map_loops import MAP_LOOPS
 from vxc.passes.narrow_indices import NARROW_INDICES
 from vxc.passes.place_barriers import PLACE_BARRIERS
+from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
@@ -18,7 +22,11 @@ PIPELINE = Pipeline(
         SIMPLIFY,  # before anything is decided, so that decisions see constants
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
+        EXPAND_TILES,  # what no faster form has taken is loops from here on
+        FUSE_LOOPS,  # one index to map, whatever the extents
         MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
+        INFER_LAYOUTS,  # where fragments live depends on who runs the loops over them
+        PLAN_SHARED,  # all shared arrays are known now; before barriers, which must keep apart what shares bytes
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         SIMPLIFY_THREADS,  # lowering writes the general case

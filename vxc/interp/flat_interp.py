@@ -23,12 +23,12 @@ from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_simt import block_index, run_grid, shuffle, thread_index
 from vxc.interp.flat_simt import barrier as thread_barrier
 from vxc.interp.flat_simt import shared as thread_shared
-from vxc.interp.flat_tile import TileMachine, loop
+from vxc.interp.flat_tile import TileMachine, block_array, loop
 from vxc.interp.flat_tile import barrier as team_barrier
-from vxc.interp.flat_tile import shared as team_shared
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
+from vxc.ir.tiles import TILE_OPS, expand
 from vxc.schedule import Launch, bind_plan, schedule
 from vxc.semantics import SCALAR_OPS, cast
 from vxc.source import Source
@@ -91,7 +91,7 @@ def _unwritten(name: str, dtype: DType, space: str, shape: tuple[int, ...], stri
 
 def _launch(call: Launch, arrays: dict[str, Memory], rng: np.random.Generator, options: dict[str, Any]) -> None:
     kernel = call.kernel
-    program = Program.of(kernel.name, kernel.insts, HANDLERS[kernel.stage], _facts(kernel))
+    program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel))
     pairs = list(zip(kernel.params, call.arguments, strict=True))
     env = {p.name: _number(p, argument) for p, argument in pairs if isinstance(p, Value)}
     storage = {p.name: arrays[argument] for p, argument in pairs if isinstance(p, Buffer)}
@@ -112,12 +112,17 @@ def _number(value: Value, number) -> np.ndarray:
 def _facts(kernel: Kernel) -> dict[str, Any]:
     """What handlers ask of a kernel: stage, launch attributes, and the lanes that its narrowest group barrier orders."""
     widths = [i.attr("width") for i in kernel.insts if i.op == "barrier" and i.attr("scope") == "group"]
-    return {"threads": 1, **dict(kernel.attrs), "stage": kernel.stage, "order_width": min(widths, default=1)}
+    return {"threads": 1, **dict(kernel.attrs), "stage": kernel.stage, "order_width": min(widths, default=1), "ordered": _ordered(kernel)}
+
+
+def _ordered(kernel: Kernel) -> bool:
+    """Whether barriers stand where they must: not between map-loops and place-barriers."""
+    return kernel.stage != "team" or not kernel.done or "place-barriers" in kernel.done
 
 
 def _watched(kernel: Kernel) -> bool:
     """Whether to look for races on global memory: not where every parallel loop has been proved, nor before barriers are placed."""
-    if kernel.done[-1:] == ("map-loops",):
+    if not _ordered(kernel):
         return False
     return kernel.stage != "tile" or any(i.attr("kind") == "parallel" and i.attr("independent") != "proved" for i in kernel.insts)
 
@@ -127,14 +132,16 @@ _ALL = {name: scalar for name in SCALAR_OPS} | {
     "while": while_, "if": if_, "else": else_, "extern": plain, "end": end, "break": break_, "continue": continue_,
     "cell": cell, "local": local, "load": load, "store": store, "atomic": atomic, "assert": assert_, "print": print_,
 }  # fmt: skip
-_TILE = _ALL | {"loop": loop, "reduce": reduce_, "scan": scan_, "contribute": contribute, "prefix": prefix}
+_TILE = _ALL | {
+    "loop": loop, "reduce": reduce_, "scan": scan_, "contribute": contribute, "prefix": prefix, "shared": block_array, "fragment": block_array,
+}  # fmt: skip
 HANDLERS: dict[str, dict] = {
     "tile": _TILE,
-    "team": _TILE | {"role": plain, "shared": team_shared, "barrier": team_barrier},
+    "team": _TILE | {"role": plain, "barrier": team_barrier},
     "thread": _ALL | {
         "loop": serial, "shared": thread_shared, "barrier": thread_barrier, "block_index": block_index, "thread_index": thread_index,
         "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
     },
 }  # fmt: skip
 for _stage, _handlers in HANDLERS.items():
-    assert set(_handlers) == {name for name, row in OPS.items() if _stage in row.stages}, _stage
+    assert set(_handlers) == {name for name, row in OPS.items() if _stage in row.stages} - set(TILE_OPS), _stage

@@ -126,7 +126,7 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
         if off is not False:
             at = memory.element(m.at_lane(flat, m.first(off)))
             raise m.fault("E0729", f"`{at}` is no place for an access of {width} elements", step.inst, m.first(off))
-    return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared") else flat
+    return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared", "fragment") else flat
 
 
 def _out_of_range(m: Machine, step: Step, memory: Memory, axis: int, index: np.ndarray, out: Lanes):

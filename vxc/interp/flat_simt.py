@@ -31,6 +31,7 @@ class Blocks:
     count: int
     barriers: np.ndarray
     shared: dict[str, Memory] = field(default_factory=dict)
+    arena: np.ndarray | None = None  # the bytes that planned shared arrays lie in, block after block
 
 
 @dataclass
@@ -86,9 +87,21 @@ def shared(m: WarpMachine, step: Step) -> None:
     name = step.inst.result.name
     if name not in m.blocks.shared:
         memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug)
+        if step.inst.attr("offset") is not None:
+            _into_arena(m, memory, step.inst.attr("offset"))
         memory.races = Shadow(memory.data.size) if m.debug else None
         m.blocks.shared[name] = memory
     m.storage[name] = m.blocks.shared[name]
+
+
+def _into_arena(m: WarpMachine, memory: Memory, offset: int) -> None:
+    """Put an array where it lies in its block's arena, over whatever else lies there."""
+    size = m.program.attrs["shared_bytes"]
+    if m.blocks.arena is None:
+        m.blocks.arena = np.full(m.blocks.count * size, 0x5A, np.uint8)
+    memory.data = m.blocks.arena.view(memory.data.dtype)
+    memory.lead = (np.arange(m.blocks.count) * size + offset)[:, None] // memory.data.itemsize
+    memory.written = np.zeros(memory.data.size, bool) if m.debug else None
 
 
 # Shuffles ------------------------------------------------------------------------------------------------------------------------

@@ -191,8 +191,8 @@ def barrier(m: TileMachine, step: Step) -> None:
     m.epoch = m.epoch + np.where(m.mask, 1, 0) if m.mask is not True else m.epoch + 1
 
 
-def shared(m: TileMachine, step: Step) -> None:
-    """Stage=team: shared memory, one copy for each iteration of the loop over blocks."""
+def block_array(m: TileMachine, step: Step) -> None:
+    """Shared memory, or a tile over the threads of a block: one copy for each iteration of the loop over blocks."""
     memory = per_lane(step.inst.result, m.shape, m.debug)
-    memory.races = Shadow(memory.data.size) if m.debug else None
+    memory.races = Shadow(memory.data.size) if m.debug and m.program.attrs["ordered"] else None
     m.storage[memory.name] = memory

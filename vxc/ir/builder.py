@@ -188,8 +188,9 @@ def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
         raise TypeError(f"{op} does not take {len(operands)} operands")
     common = next((o.dtype for o, kind in zip(operands, kinds) if kind in ("value", "same") and isinstance(o, (Value, Const))), None)
     expected = {"index": I64, "bool": BOOL, "value": common, "same": common}
-    if operands and isinstance(operands[0], Buffer):
-        expected["elem"] = operands[0].dtype
+    buffers = [o for o in operands if isinstance(o, Buffer)]
+    if buffers:
+        expected["elem"] = buffers[-1].dtype
     fixed = []
     for o, kind in zip(operands, kinds):
         if not isinstance(o, (Value, Const, Buffer)):

@@ -1,7 +1,7 @@
 """The opcode table: one row for each instruction of the flat IR.
 
 A row gives operands, result, attributes, the stages it is legal in, the scope over which it must be executed uniformly,
-what memory it accesses, whether it opens a region, and its meaning in one line. Printer, reader, verifier, `vxc ops` and
+how it accesses the memory of each buffer operand (r, w, or rw for atomic), whether it opens a region, and its meaning in one line. Printer, reader, verifier, `vxc ops` and
 the documentation are generic over this table; interpreter and emitter keep handler dicts that are checked total against it.
 
 Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
@@ -65,15 +65,18 @@ class Access(NamedTuple):
     completes: str = "now"
 
 
-# stage=thread: all lanes of the group take the same way, as lowering knows and the SIMT machine checks where they meet
-_UNIFORM = ("uniform", AttrDef("bool"))
+# stage=thread: so many lanes take the same way, as lowering knows and the SIMT machine checks where they meet
+_UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
     ("lanes", AttrDef("int")),  # @lanes written on the loop
     ("unroll", AttrDef("int")),
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
-    ("map", AttrDef("str", False, ("blocks", "lanes", "all"))),  # stage=team: over blocks, over lanes, or run by every lane
+    # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
+    ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
+    ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
+    ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
     _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
@@ -102,12 +105,20 @@ _ROWS = [
     # Storage ---------------------------------------------------------------------------------------------------------------
     OpDef("cell", (), "buffer", doc="A variable of each thread; before its first store it holds nothing."),
     OpDef("local", (), "buffer", doc="An array of each thread, constant shape."),
-    OpDef("shared", (), "buffer", (), (TEAM, THREAD), "block", doc="An array of each block, constant shape."),
+    OpDef("shared", (), "buffer", (("offset", AttrDef("int")),), ALL, "block",
+          doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes."),
+    OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
+          doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------
     OpDef("load", ("buffer", "idx*"), "elem", (("width", AttrDef("int")),), access="r", doc="Read one element."),
     OpDef("store", ("buffer", "idx*", "elem"), "none", (("width", AttrDef("int")),), access="w", doc="Write one element."),
     OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
           doc="Combine the value into the element in one step; the result is the element's value before."),
+    OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)), ("from", AttrDef("ints", True)),
+          ("to", AttrDef("ints", True)), ("from_steps", AttrDef("ints")), ("to_steps", AttrDef("ints"))), (TILE,), "block", access="r,w",
+          doc="Move a tile: axis k runs along dimension from[k] of the first buffer and to[k] of the second; outside it reads the last operand."),
+    OpDef("gemm", ("buffer", "buffer", "buffer"), "none", (("trans_a", AttrDef("bool")), ("trans_b", AttrDef("bool"))), (TILE,), "block",
+          access="r,r,w", doc="Add the matrix product of the first two tiles to the third, by fma in increasing k."),
     OpDef("contribute", ("value", "same?"), "none", (), MATHS,
           doc="Feed one value (two for dot) to the innermost open `reduce`."),
     OpDef("prefix", ("value",), "any", (("op", AttrDef("str", True, tuple(SCANS))),), MATHS,
@@ -154,9 +165,14 @@ DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
 
 
 def accesses(inst: Inst) -> tuple[Access, ...]:
-    """What the instruction reads and writes: its buffer operand at its index operands, in the mode the table says."""
-    mode = OPS[inst.op].access
-    if not mode:
+    """What the instruction reads and writes: each buffer operand at the index operands after it, in the mode the table says."""
+    modes = OPS[inst.op].access
+    if not modes:
         return ()
-    buffer = inst.operands[0]
-    return (Access(buffer, inst.operands[1 : 1 + len(buffer.shape)], mode),)
+    found, at = [], 0
+    for mode in modes.split(","):
+        buffer = inst.operands[at]
+        rank = len(buffer.shape) if "idx*" in OPS[inst.op].operands else 0
+        found.append(Access(buffer, inst.operands[at + 1 : at + 1 + rank], mode))
+        at += 1 + rank
+    return tuple(found)

@@ -99,9 +99,14 @@ def _kind(body: Body, operand: Operand, kind: str, common: DType | None, inst: I
     if kind == "index":
         fits, wanted = is_index(operand.dtype, body.stage), "i64"
     else:
-        wanted = {"bool": BOOL, "value": operand.dtype, "same": common, "elem": getattr(inst.operands[0], "dtype", None)}[kind]
+        wanted = {"bool": BOOL, "value": operand.dtype, "same": common, "elem": _target(inst)}[kind]
         fits = operand.dtype is wanted
     return None if fits else f"operand {operand} of `{inst.op}` is {operand.dtype} where {wanted} goes"
+
+
+def _target(inst: Inst) -> DType | None:
+    """The dtype of the elements that an access stores: of the last buffer."""
+    return next((o.dtype for o in reversed(inst.operands) if isinstance(o, Buffer)), None)
 
 
 def is_index(dtype: DType, stage: str) -> bool:

@@ -78,7 +78,7 @@ class _Flow:
             for source in (parent, *(o for o in decides if not isinstance(o, Buffer))):
                 self.edge(source, i)
             if inst.attr("uniform"):
-                self.seed(i, self.group)
+                self.seed(i, self.narrowed(inst.attr("uniform")))
             if op in ("reduce", "scan") or inst.attr("map") == "lanes":
                 self.seed(i, 1)
         if op in ("break", "continue"):

@@ -149,7 +149,7 @@ def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
     for at, kind in enumerate(row):
         fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
         if kind == "idx*":
-            buffer: Operand = operands[0] if operands else None
+            buffer: Operand = operands[len(kinds) - 1] if len(kinds) <= len(operands) else None
             count = len(buffer.shape) if isinstance(buffer, Buffer) else len(operands) - len(kinds) - fixed_after
             kinds += ["index"] * count
         elif kind[-1] == "*":

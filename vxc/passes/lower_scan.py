@@ -19,14 +19,14 @@ from vxc.passes.team import WARP, Team
 from vxc.semantics import Order, identity
 
 
-def lower_scan(threads, inst: Inst, body, rewriter: Rewriter) -> None:
+def lower_scan(threads, inst: Inst, body, rewriter: Rewriter, team: Team) -> None:
     """Emit the scan `inst` with its body; `threads` lowers pieces of it."""
-    b, team, order = threads.b, threads.team, Order(*inst.attr("order"))
+    b, order = threads.b, Order(*inst.attr("order"))
     length = rewriter(inst.operands[0])
     pieces, prefixes = _pieces(body)
     kept = _kept(pieces, prefixes)
     carries = [_Carry.declare(b, Accumulator(p.attr("op"), p.result.dtype)) for p in prefixes]
-    with b.loop(0, length, order.v * order.lanes, kind="serial", name="tile", uniform=team.group > 1 or None) as tile:
+    with b.loop(0, length, order.v * order.lanes, kind="serial", name="tile", uniform=team.group if team.group > 1 else None) as tile:
         first = b.emit("add", tile, b.emit("mul", team.lane, order.v))
         limit = length if order.lanes >= team.group else b.emit("select", b.emit("lt", team.lane, order.lanes), length, 0)
         arrays = {v: b.declare("local", v.name, v.dtype, (order.v,)) for v in kept}
@@ -40,7 +40,7 @@ def lower_scan(threads, inst: Inst, body, rewriter: Rewriter) -> None:
                 inner.mapping.update({value: b.emit("load", arrays[value], v) for value in available})
                 if prefix is not None:
                     inner.mapping[prefixes[number - 1].result] = prefix(v)
-                threads.lower(piece, inner, element=True)
+                threads.lower(piece, inner, None)
                 for value in made:
                     if value in arrays:
                         b.emit("store", arrays[value], v, inner(value))

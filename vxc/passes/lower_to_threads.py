@@ -19,20 +19,22 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from math import prod
 
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.lower_reduce import Reduction, accumulator_of
 from vxc.passes.lower_scan import lower_scan
-from vxc.passes.team import WARP, Team
+from vxc.passes.team import Team
 from vxc.semantics import Order
 
-TEAM_ATTRS = ("map", "layout", "independent", "lanes")
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
+UNROLLED = 64  # slots of a spread tile whose loop is unrolled, so that they are registers
 EFFECTS = ("assert", "print")
 
 
@@ -50,18 +52,19 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     b.at(loop.loc)
     with threads.iteration(loop, rewriter) as index:
         rewriter.mapping[loop.result] = index
-        threads.lower(body, rewriter, element=False)
+        threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items())
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
 
 class Threads:
-    """Lowers the body of one kernel."""
+    """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop."""
 
     def __init__(self, b: Builder, group: int, rows: int):
         self.b, self.rows = b, rows
         self.team = Team(b, group)
+        self.fragments: dict[Buffer, Buffer] = {}  # a tile spread over threads -> this thread's slots of it
 
     @contextmanager
     def iteration(self, loop: Inst, rewriter: Rewriter) -> Iterator[Value]:
@@ -80,61 +83,97 @@ class Threads:
         with b.if_(b.emit("lt", index, rewriter(loop.operands[1]))):
             yield index
 
-    def lower(self, insts, rewriter: Rewriter, *, element: bool, take=None) -> None:
-        """Emit a list of instructions; `take` receives the operands of its own `contribute`."""
+    def lower(self, insts, rewriter: Rewriter, team: Team | None, take=None) -> None:
+        """Emit a list of instructions run by all lanes of a team, or (None) by this thread alone, in an element of a spread loop.
+
+        `take` receives the operands of the list's own `contribute`.
+        """
         b = self.b
         regions = Regions.of(insts)
-        scopes = [element]
+        scopes: list[Team | None] = [team]
         at = 0
         while at < len(insts):
-            inst = insts[at]
+            inst, team = insts[at], scopes[-1]
             b.at(inst.loc)
             if inst.op == "reduce":
-                self._reduce(inst, insts[at + 1 : regions.end[at]], rewriter, scopes[-1])
+                self._reduce(inst, insts[at + 1 : regions.end[at]], rewriter, team)
                 at = regions.end[at]
             elif inst.op == "scan":
-                lower_scan(self, inst, insts[at + 1 : regions.end[at]], rewriter)
+                lower_scan(self, inst, insts[at + 1 : regions.end[at]], rewriter, team)
                 at = regions.end[at]
+            elif inst.op == "loop" and inst.attr("map") == "lanes" and self._owned(insts[at : regions.end[at]]):
+                self._slots(inst, insts[at + 1 : regions.end[at]], rewriter)
+                at = regions.end[at]
+            elif inst.op == "loop":
+                scopes.append(self._loop(inst, rewriter, team))
             elif inst.op == "contribute":
                 take(tuple(map(rewriter, inst.operands)))
-            elif inst.op == "loop":
-                scopes.append(scopes[-1] or inst.attr("map") == "lanes")
-                loop = self._loop(inst, scopes[-1] and not scopes[-2], rewriter)
-                rewriter.copy(loop if scopes[-1] else self._together(loop))
-            elif not scopes[-1] and self.team.group > 1 and self._has_effect(inst):
-                self._once(inst, rewriter)
+            elif inst.op == "fragment":
+                self._fragment(inst)
+            elif team is not None and team.group > 1 and self._has_effect(inst):
+                self._once(inst, rewriter, team)
             else:
                 if inst.op in ("if", "while", "extern"):
-                    scopes.append(scopes[-1])
-                    inst = inst if scopes[-1] or inst.op == "extern" else self._together(inst)
+                    scopes.append(team)
+                    inst = inst if inst.op == "extern" else _together(inst, team)
                 elif inst.op == "end":
                     scopes.pop()
                 rewriter.copy(inst)
             at += 1
 
-    def _loop(self, loop: Inst, spread: bool, rewriter: Rewriter) -> Inst:
-        """The loop as one thread runs it: every iteration, or, where it is spread over lanes, each group-th from its lane on."""
+    def _loop(self, loop: Inst, rewriter: Rewriter, team: Team | None) -> Team | None:
+        """Open a loop as this thread runs it: every iteration, or those of its lane or of its team; gives who runs the body."""
+        b, how = self.b, loop.attr("map")
         kind = "serial" if loop.attr("kind") == "parallel" else loop.attr("kind")
-        loop = loop.with_attrs(kind=kind, **dict.fromkeys(TEAM_ATTRS))
-        if not spread or self.team.group == 1:
-            return loop
+        plain = loop.with_attrs(kind=kind, **dict.fromkeys(TEAM_ATTRS))
+        if team is None or how not in ("lanes", "teams") or team.group == 1:
+            rewriter.copy(_together(plain, team))
+            return None if how == "lanes" else team
         start, stop, step = (*map(rewriter, loop.operands), Const(1))[:3]
-        b = self.b
-        own = b.emit("add", start, b.emit("mul", self.team.lane, step))
-        return replace(loop, operands=(own, stop, b.emit("mul", step, self.team.group)))
+        width = loop.attr("lanes") if how == "teams" else 1
+        first = b.emit("floordiv", team.lane, width) if width > 1 else team.lane
+        own = b.emit("add", start, b.emit("mul", first, step))
+        plain = replace(plain, operands=(own, stop, b.emit("mul", step, team.group // width)))
+        if how == "lanes":
+            rewriter.copy(plain)
+            return None
+        lane = b.emit("mod", team.lane, width, name="lane")
+        inner = Team(b, width, lane, b.emit("eq", lane, 0, name="first"), team.scratch)
+        rewriter.copy(_together(plain, inner))
+        return inner
 
-    def _together(self, opener: Inst) -> Inst:
-        """Control in row scope: every lane of the group computes the same and goes the same way."""
-        return opener.with_attrs(uniform=True) if self.team.group > 1 else opener
+    def _fragment(self, inst: Inst) -> None:
+        slots = -(-prod(n.value for n in inst.result.shape) // self.team.group)
+        self.fragments[inst.result] = self.b.declare("local", inst.result.name, inst.result.dtype, (slots,))
+
+    def _owned(self, insts) -> bool:
+        return any(isinstance(x, Buffer) and x in self.fragments for inst in insts for x in inst.operands)
+
+    def _slots(self, loop: Inst, body, rewriter: Rewriter) -> None:
+        """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
+        b, total = self.b, loop.operands[1].value
+        slots = -(-total // self.team.group)
+        with b.loop(0, slots, kind="unroll" if slots <= UNROLLED else "serial", name="slot") as slot:
+            e = b.emit("add", b.emit("mul", slot, self.team.group), self.team.lane, name=loop.result.name)
+            with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():
+                inner = Rewriter(b, ChainMap({loop.result: e}, rewriter.mapping))
+                self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+
+    def _in_slot(self, inst: Inst, slot: Value) -> Inst:
+        """An access to a spread tile as one to the thread's slot of it."""
+        if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
+            return inst
+        buffer = inst.operands[0]
+        return replace(inst, operands=(self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]))
 
     def _has_effect(self, inst: Inst) -> bool:
         if inst.op in ("store", "atomic"):
             return inst.operands[0].space not in ("cell", "local")
         return inst.op in EFFECTS
 
-    def _once(self, inst: Inst, rewriter: Rewriter) -> None:
+    def _once(self, inst: Inst, rewriter: Rewriter, team: Team) -> None:
         """An effect in row scope: by lane 0, its result then given to every lane."""
-        b, team = self.b, self.team
+        b = self.b
         if inst.result is None:
             with b.if_(team.first):
                 rewriter.copy(inst)
@@ -145,16 +184,22 @@ class Threads:
             b.emit("store", cell, rewriter.copy(inst))
         rewriter.mapping[inst.result] = team.broadcast((b.emit("load", cell),))[0]
 
-    def _reduce(self, inst: Inst, body, rewriter: Rewriter, element: bool) -> None:
+    def _reduce(self, inst: Inst, body, rewriter: Rewriter, team: Team | None) -> None:
         order = Order(*inst.attr("order"))
 
         def one(index: Operand, take) -> None:
             inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
-            self.lower(body, inner, element=True, take=take)
+            self.lower(body, inner, None, take)
 
-        team = None if element else self.team
+        if team is not None and order.lanes > team.group:
+            team = None  # every thread plays all lanes
         reduction = Reduction(accumulator_of(inst, body), order, rewriter(inst.operands[1]), one, self.b, team)
         self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
+
+
+def _together(opener: Inst, team: Team | None) -> Inst:
+    """Control in row scope: every lane of the team computes the same and goes the same way."""
+    return opener.with_attrs(uniform=team.group) if team is not None and team.group > 1 else opener
 
 
 def _zero(value: Value):

@@ -4,7 +4,9 @@ Before: stage=tile, each kernel a pure prologue and one top-level parallel nest.
 After:  stage=team. The nest is one loop over the flattened index, `map="blocks"`, `rows` iterations to a block, each run by a
         *group* of lanes. Kernel attributes say how: `group` lanes, `rows`, `threads`. A parallel loop in the body is
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
-        work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid.
+        work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
+        iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
+        warp take its iterations.
 
     %i = loop 0, %M {..}                         role {name="main", warps=8}
       %j = loop 0, %N {..}                         %q = loop 0, %0 {.., map="blocks"}
@@ -29,7 +31,8 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
-from vxc.passes.nest import Nest, nest_of
+from vxc.passes.fuse_loops import trips
+from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.semantics import Order
 
 WARP = 32
@@ -53,32 +56,31 @@ def run(plan: Plan, context: Context) -> Plan:
 
 
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
-    group = _group(nest)
-    rows = max(1, BLOCK // group) if group <= WARP else 1
+    block = nest.loops[0].attr("threads")  # of a grid: an iteration is a block
+    group = block or _group(nest)
+    rows = max(1, BLOCK // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(nest.prologue)
     loc = nest.loops[0].loc
     b.at(loc)
-    trips = [_trips(b, loop, rewriter, _dims(kernel)) for loop in nest.loops]
-    total = _product(b, trips)
     outer = nest.loops[0]
+    total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        hint = outer.result.name if len(nest.loops) == 1 else "q"
-        independent = outer.attr("independent")
-        with b.loop(0, total, kind="parallel", name=hint, map="blocks", independent=independent) as q:
-            _indices(b, nest, rewriter, trips, q)
-            _body(nest.body, group, rewriter)
+        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", independent=outer.attr("independent")) as q:
+            start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
+            digit = q if step == Const(1) else b.emit("mul", q, step)
+            rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
+            _body(nest.body, group, rewriter, spread_teams=bool(block))
     context.applied(_words(nest, group, rows, threads), kernel.name, loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
     return b.build(kernel.name, kernel.params, stage="team", attrs=attrs.items())
 
 
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
-    loops = ", ".join(loop.result.name for loop in nest.loops)
     each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
-    return f"parallel {loops}: {each}, {rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
+    return f"parallel {nest.loops[0].result.name}: {each}, {rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
 
 
 def _group(nest: Nest) -> int:
@@ -87,7 +89,7 @@ def _group(nest: Nest) -> int:
     wanted = [inst.attr("order")[2] for inst in nest.body if inst.op in ("reduce", "scan")]
     if written:
         return max([written, *wanted])
-    wanted += [_loop_lanes(inst) for inst in nest.body if inst.op == "loop" and inst.attr("kind") == "parallel"]
+    wanted += [_loop_lanes(inst) for inst in nest.body if is_parallel(inst)]
     return max(wanted, default=1)
 
 
@@ -101,65 +103,44 @@ def _loop_lanes(loop: Inst) -> int:
     return WARP
 
 
-def _trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
-    """The number of iterations of a loop, computed in `b` with operands through `lookup`; `dims` are never negative."""
-    start, stop, step = (*map(lookup, loop.operands), Const(1))[:3]
-    if start == Const(0) and step == Const(1) and isinstance(stop, Value):
-        written = loop.operands[1]
-        return stop if isinstance(written, Value) and written.name in dims else b.emit("max", stop, 0)
-    if all(isinstance(x, Const) for x in (start, stop, step)):
-        return Const(len(range(start.value, stop.value, step.value)))
-    return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
-
-
-def _dims(kernel: Kernel) -> set[str]:
-    return {x.name for p in kernel.params if isinstance(p, Buffer) for x in p.shape if isinstance(x, Value)}
-
-
-def _product(b: Builder, factors: list[Operand]) -> Operand:
-    total = factors[0]
-    for factor in factors[1:]:
-        total = b.emit("mul", total, factor)
-    return total
-
-
-def _indices(b: Builder, nest: Nest, rewriter: Rewriter, trips: list[Operand], q: Value) -> None:
-    """The loops' indices as mixed-radix digits of the flattened index, the last one fastest."""
-    rest = q
-    for at in range(len(trips) - 1, -1, -1):
-        loop = nest.loops[at]
-        start, _, step = (*map(rewriter, loop.operands), Const(1))[:3]
-        digit = b.emit("mod", rest, trips[at], name=loop.result.name) if at else rest
-        if at:
-            rest = b.emit("floordiv", rest, trips[at])
-        if step != Const(1):
-            digit = b.emit("mul", digit, step)
-        if start != Const(0):
-            digit = b.emit("add", digit, start)
-        rewriter.mapping[loop.result] = digit
-
-
-def _body(body, group: int, rewriter: Rewriter) -> None:
+def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> None:
     regions = Regions.of(body)
+    how: dict[int, str] = {}
     for i, inst in enumerate(body):
-        if inst.op == "loop" and inst.attr("kind") == "parallel":
-            how = _how(regions, i)
-            inst = inst.with_attrs(map=how, layout=f"[i] -> [i % {group}, i // {group}]" if how == "lanes" else None)
+        if is_parallel(inst):
+            how[i] = _how(regions, i, how, spread_teams)
+            lanes = _team(regions, i) if how[i] == "teams" else group
+            lanes = next((body[p].attr("lanes") for p in regions.parents(i) if how.get(p) == "teams"), lanes)
+            layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
+            inst = inst.with_attrs(map=how[i], layout=layout, lanes=lanes if how[i] == "teams" else inst.attr("lanes"))
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
         rewriter.copy(inst)
 
 
-def _how(regions: Regions, loop: int) -> str:
-    """'all' where lanes work together inside the loop, or it writes storage that each lane has its own of; else 'lanes'."""
+def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
+    """Inside a loop over lanes or elements: 'lanes' (that thread runs it all). Else 'all' where it writes storage that each
+    lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest.
+    """
     inside = [regions.insts[i] for i in regions.body(loop)]
-    if any(regions.insts[p].attr("map") == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in regions.parents(loop)):
+    if any(outer.get(p) == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in regions.parents(loop)):
         return "lanes"
-    if any(i.op in ("reduce", "scan") or (i.op == "loop" and i.attr("kind") == "parallel") for i in inside):
-        return "all"
     own = {i.result.name for i in inside if isinstance(i.result, Buffer)}
     stored = (a.buffer for i in inside for a in accesses(i) if "w" in a.mode)
-    return "all" if any(x.space in ("cell", "local") and x.name not in own for x in stored) else "lanes"
+    if any(x.space in ("cell", "local") and x.name not in own for x in stored):
+        return "all"
+    if any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
+        within = any(outer.get(p) == "teams" for p in regions.parents(loop))
+        wide = any(i.op in ("reduce", "scan") and i.attr("order")[2] > WARP for i in inside)
+        return "teams" if spread_teams and not within and not wide else "all"
+    return "lanes"
+
+
+def _team(regions: Regions, loop: int) -> int:
+    """Lanes that work together on an iteration of a loop: the widest order inside, or a warp for parallel loops."""
+    inside = [regions.insts[i] for i in regions.body(loop)]
+    wanted = [i.attr("order")[2] for i in inside if i.op in ("reduce", "scan")]
+    return min(WARP, max(wanted + [_loop_lanes(i) for i in inside if is_parallel(i)]))
 
 
 def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Context) -> Operand:
@@ -174,7 +155,7 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
             raise VxcError([_device_bound(nest.loops[0], context)])
     rewriter = Rewriter(b, dict(arguments))
     rewriter.copy_all(inst for inst in nest.prologue if inst.result.name in needed)
-    total = _product(b, [_trips(b, loop, rewriter, _dims(kernel)) for loop in nest.loops])
+    total = trips(b, nest.loops[0], rewriter, dimensions(kernel))
     rows = kernel.attr("rows")
     return total if rows == 1 else b.emit("ceildiv", total, rows)
 
@@ -190,4 +171,4 @@ def _device_bound(loop: Inst, context: Context) -> Diagnostic:
     )
 
 
-MAP_LOOPS = Pass("map-loops", run, "map parallel loops to blocks and lanes", needs=("tile", "one-nest"), gives=("team",), breaks=("tile",))
+MAP_LOOPS = Pass("map-loops", run, "map parallel loops to blocks and lanes", needs=("tile", "one-nest", "fused"), gives=("team",), breaks=("tile",))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vxc.ir.kernel import Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import OPS
+from vxc.ir.walk import Regions
 
 
 @dataclass(frozen=True)
@@ -29,29 +30,43 @@ def top_level(insts) -> list[tuple[Inst, ...]]:
 
 
 def is_nest(item: tuple[Inst, ...]) -> bool:
-    return item[0].op == "loop" and item[0].attr("kind") == "parallel"
+    return is_parallel(item[0])
 
 
 def nest_of(kernel: Kernel) -> Nest:
     """The nest of a kernel that is a prologue and one top-level parallel loop, as split-launches leaves it."""
-    items = top_level(kernel.insts)
-    prologue = [item[0] for item in items[:-1]]
-    loops, body = [], items[-1]
-    while True:
-        loops.append(body[0])
-        body = body[1:-1]
-        hoisted, inner = _perfect(body, {loop.result.name for loop in loops})
-        if inner is None:
-            return Nest(tuple(prologue), tuple(loops), body)
-        prologue += hoisted
-        body = inner
+    insts, regions = kernel.insts, Regions.of(kernel.insts)
+    first = next(i for i in regions.top() if insts[i].op == "loop")
+    loops, hoisted, body = perfect_nest(insts, regions, first)
+    prologue = (*insts[:first], *(insts[i] for i in hoisted))
+    return Nest(prologue, tuple(insts[i] for i in loops), insts[body : regions.end[loops[-1]]])
 
 
-def _perfect(body, indices: set[str]):
-    """(pure instructions that may move out, the one parallel loop) where the body is no more than that, else (.., None)."""
-    items = top_level(body)
-    if not items or not is_nest(items[-1]) or any(len(item) > 1 or not OPS[item[0].op].pure for item in items[:-1]):
-        return [], None
-    hoisted = [item[0] for item in items[:-1]]
-    used = {x.name for inst in (*hoisted, items[-1][0]) for x in inst.operands if isinstance(x, Value)}
-    return (hoisted, items[-1]) if not used & indices else ([], None)
+def perfect_nest(insts, regions: Regions, at: int) -> tuple[list[int], list[int], int]:
+    """The parallel loop at `at` and those that stand alone in it, outermost first; pure instructions between that may move
+    out; where the innermost body begins. Positions in `insts`. Loops over blocks nest only with one another.
+    """
+    loops, hoisted = [at], []
+    indices: set[str] = set()
+    while is_parallel(insts[loops[-1]]):
+        outer = loops[-1]
+        indices.add(insts[outer].result.name)
+        inside = list(regions.level(regions.body(outer)))
+        inner = inside[-1] if inside else outer
+        between = inside[:-1]
+        used = {x.name for i in inside for x in insts[i].operands if isinstance(x, Value)}
+        alone = inside and is_parallel(insts[inner]) and all(OPS[insts[i].op].pure for i in between)
+        if not alone or used & indices or insts[inner].attr("threads") != insts[outer].attr("threads"):
+            break
+        hoisted += between
+        loops.append(inner)
+    return loops, hoisted, loops[-1] + 1
+
+
+def dimensions(kernel: Kernel) -> set[str]:
+    """Names of the parameters that are sizes of arrays, and so never negative."""
+    return {x.name for p in kernel.params if isinstance(p, Buffer) for x in p.shape if isinstance(x, Value)}
+
+
+def is_parallel(inst: Inst) -> bool:
+    return inst.op == "loop" and inst.attr("kind") == "parallel"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
@@ -40,6 +41,10 @@ class _Pending:
         writers = self.writers.get(buffer, set())
         readers = self.readers.get(buffer, set()) if writes else set()
         return len(writers) > (token in writers) or len(readers) > (token in readers)
+
+    def touched(self, buffer: str, writes: bool) -> bool:
+        """Whether an access to other data in the same bytes is pending that this one must wait for."""
+        return bool(self.writers.get(buffer)) or (writes and bool(self.readers.get(buffer)))
 
     def add(self, buffer: str, token: Hashable, writes: bool) -> None:
         (self.writers if writes else self.readers).setdefault(buffer, set()).add(token)
@@ -80,7 +85,7 @@ class _Numbering:
     def define(self, at: int, inst: Inst) -> None:
         if not isinstance(inst.result, Value):
             return
-        lanes = inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"
+        lanes = inst.op in ("reduce", "scan") or inst.attr("map") in ("lanes", "teams")
         if OPS[inst.op].pure or lanes:
             parts = [self.of(x) for x in inst.operands if not lanes or isinstance(x, (Const, Value))]
             how = inst.attr("layout") if lanes else inst.attrs
@@ -93,66 +98,89 @@ class _Numbering:
 
 def place(kernel: Kernel) -> tuple[list[Inst], list[Inst]]:
     """The kernel's instructions with barriers, and the instructions that a barrier was put before."""
-    insts = kernel.insts
-    regions = Regions.of(insts)
-    tokens = _tokens(insts, regions)
-    shared = {b for b, modes in _modes(insts, tokens).items() if "w" in modes}
-    group = kernel.attr("group")
-    barrier = Inst("barrier", (), None, (("scope", "group"), ("width", group)) if group <= WARP else (("scope", "block"),))
-    out: list[Inst] = []
-    before: list[Inst] = []
-    pending, stack = _Pending(), []
-    own: _Pending | None = None  # accesses of the cooperative loop being walked, which are independent of one another
-    depth = 0
-    for at, inst in enumerate(insts):
-        cooperative = inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"
-        if own is None and (cooperative or at in tokens):
-            span = range(at, regions.end[at] + 1) if cooperative else range(at, at + 1)
-            found = [(b, t, w) for i in span for b, t, w in tokens.get(i, ()) if b in shared]
-            if any(pending.conflicts(b, t.key, w) for b, t, w in found):
-                out.append(replace(barrier, loc=inst.loc))
-                before.append(inst)
-                pending.clear()
-            for b, t, w in found:
-                pending.add(b, t.key, w)
-            if cooperative:
-                own, depth = pending, regions.end[at]
-        elif own is None and OPS[inst.op].opens:
-            _enter(inst, at, regions, tokens, shared, pending, stack)
-        elif own is None and inst.op == "else":
-            stack[-1][1], pending = pending, stack[-1][0].copy()
-        elif own is None and inst.op == "end":
-            for branch in stack.pop():
-                if branch is not None:
-                    pending.join(branch)
-        out.append(inst)
-        if own is not None and at == depth:
-            own = None
-    return out, before
+    walk = _Walk(kernel)
+    walk.range(range(len(kernel.insts)), kernel.attr("group"))
+    return walk.out, walk.before
 
 
-def _enter(inst, at, regions, tokens, shared, pending, stack) -> None:
-    """Note what holds where a region begins; a loop in row scope may follow itself."""
-    loops = inst.op == "while" or (inst.op == "loop" and inst.attr("map") != "blocks")
-    inside = _Pending()
-    if loops:
-        for i in regions.body(at):
-            for buffer, token, writes in tokens.get(i, ()):
-                if buffer in shared:
-                    carried = (token.key, at) if token.since >= at else token.key
-                    inside.add(buffer, carried, writes)
-    stack.append([pending.copy(), inside if loops else None])
-    if loops:
-        pending.join(inside)
+class _Walk:
+    """The walk in program order. `shared` names the buffers that matter, `overlaps` those that share bytes with another."""
+
+    def __init__(self, kernel: Kernel):
+        self.insts = kernel.insts
+        self.regions = Regions.of(kernel.insts)
+        self.tokens = _tokens(kernel.insts, self.regions)
+        self.overlaps = _overlaps(kernel.insts)
+        modes = _modes(self.tokens)
+        self.shared = {b for b, m in modes.items() if ("w" in m and len(m) > 1) or self.overlaps.get(b)}
+        self.out: list[Inst] = []
+        self.before: list[Inst] = []
+
+    def range(self, positions: range, group: int) -> None:
+        """Place barriers in a body that `group` lanes run together."""
+        pending, stack = _Pending(), []
+        at = positions.start
+        while at < positions.stop:
+            inst = self.insts[at]
+            spread = inst.op in ("reduce", "scan") or inst.attr("map") in ("lanes", "teams")
+            if spread or at in self.tokens:
+                last = self.regions.end[at] if spread else at
+                self.meet(inst, self.found(range(at, last + 1)), pending, group)
+                if inst.attr("map") == "teams":
+                    self.out.append(inst)
+                    self.range(self.regions.body(at), inst.attr("lanes"))
+                    self.out.append(self.insts[last])
+                else:
+                    self.out += self.insts[at : last + 1]
+                at = last + 1
+                continue
+            if OPS[inst.op].opens:
+                self.enter(inst, at, pending, stack)
+            elif inst.op == "else":
+                stack[-1][1], pending = pending, stack[-1][0].copy()
+            elif inst.op == "end":
+                for branch in stack.pop():
+                    if branch is not None:
+                        pending.join(branch)
+            self.out.append(inst)
+            at += 1
+
+    def found(self, positions: range) -> list[tuple[str, Hashable, bool]]:
+        return [(b, t.key, w) for i in positions for b, t, w in self.tokens.get(i, ()) if b in self.shared]
+
+    def meet(self, inst: Inst, found: list[tuple[str, Hashable, bool]], pending: _Pending, group: int) -> None:
+        """Put a barrier before what would meet pending accesses, then count its own among them."""
+        if any(pending.conflicts(b, t, w) or any(pending.touched(o, w) for o in self.overlaps.get(b, ())) for b, t, w in found):
+            scope = (("scope", "group"), ("width", group)) if group <= WARP else (("scope", "block"),)
+            self.out.append(Inst("barrier", (), None, scope, inst.loc))
+            self.before.append(inst)
+            pending.clear()
+        for b, t, w in found:
+            pending.add(b, t, w)
+
+    def enter(self, inst: Inst, at: int, pending: _Pending, stack: list) -> None:
+        """Note what holds where a region begins; a loop in row scope may follow itself."""
+        loops = inst.op == "while" or (inst.op == "loop" and inst.attr("map") != "blocks")
+        inside = _Pending()
+        if loops:
+            for i in self.regions.body(at):
+                for buffer, token, writes in self.tokens.get(i, ()):
+                    if buffer in self.shared:
+                        inside.add(buffer, (token.key, at) if token.since >= at else token.key, writes)
+        stack.append([pending.copy(), inside if loops else None])
+        if loops:
+            pending.join(inside)
 
 
 def _tokens(insts, regions: Regions) -> dict[int, list[tuple[str, _Token, bool]]]:
     """Position -> (buffer, token, writes) of each access to memory that lanes share."""
     numbers = _Numbering()
     tokens: dict[int, list[tuple[str, _Token, bool]]] = {}
-    element_until = -1
+    element_until = teams_until = -1
     for at, inst in enumerate(insts):
         numbers.define(at, inst)
+        if at > teams_until and inst.attr("map") == "teams":
+            teams_until = regions.end[at]
         if at > element_until and (inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"):
             element_until = regions.end[at]
         for access in accesses(inst):
@@ -160,22 +188,35 @@ def _tokens(insts, regions: Regions) -> dict[int, list[tuple[str, _Token, bool]]
                 continue
             writes = "w" in access.mode
             parts = [numbers.of(x) for x in access.box]
+            place, since = tuple(k for k, _ in parts), max((s for _, s in parts), default=-1)
             if access.mode == "rw":
                 token = _Token(("atomic", inst.attr("op")))
             elif at <= element_until:
-                token = _Token(("lanes", *(k for k, _ in parts)), max((s for _, s in parts), default=-1))
+                token = _Token(("lanes", *place), since)
             else:
                 token = _Token("lane 0" if writes else "every lane")
+            if at <= teams_until:  # who of the block it is depends on the team: it meets every other access
+                token = _Token((token.key, "team", teams_until), at)
             tokens.setdefault(at, []).append((access.buffer.name, token, writes))
     return tokens
 
 
-def _modes(insts, tokens) -> dict[str, str]:
+def _modes(tokens) -> dict[str, str]:
     modes: dict[str, str] = {}
     for found in tokens.values():
         for buffer, _, writes in found:
             modes[buffer] = modes.get(buffer, "") + ("w" if writes else "r")
-    return {b: m for b, m in modes.items() if len(m) > 1}
+    return modes
+
+
+def _overlaps(insts) -> dict[str, tuple[str, ...]]:
+    """For each shared array, the others that lie over some of its bytes."""
+    spans = {}
+    for inst in insts:
+        if inst.op == "shared" and inst.attr("offset") is not None:
+            size = prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes
+            spans[inst.result.name] = (inst.attr("offset"), inst.attr("offset") + size)
+    return {a: tuple(b for b in spans if b != a and spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]) for a in spans}
 
 
 def run(plan: Plan, context: Context) -> Plan:

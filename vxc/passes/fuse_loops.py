@@ -1,0 +1,89 @@
+"""fuse-loops: a perfect nest of parallel loops becomes one loop over its flattened index.
+
+Before: stage=tile; parallel loops nest as written.
+After:  where a parallel loop holds nothing but another whose bounds do not depend on it, the two are one, whatever their
+        extents; indices are the digits of the flattened index, the innermost fastest. Loops over blocks fuse only with one another.
+
+    %i = loop 0, %M {.., kind="parallel"}            %0: i64 = mul %M, %N
+      %j = loop 0, %N {.., kind="parallel"}          %i = loop 0, %0 {.., kind="parallel"}
+        store @y, %i, %j, 0.0:f32            ->        %j: i64 = mod %i, %N
+      end %j                                           %2: i64 = floordiv %i, %N
+    end %i                                             store @y, %2, %j, 0.0:f32
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions, names
+from vxc.pass_manager import Context, Pass
+from vxc.passes.nest import dimensions, perfect_nest
+
+
+def fuse(kernel: Kernel, context: Context) -> Kernel:
+    dims = dimensions(kernel)
+    b = Builder(names(kernel.params))
+    rewriter = Rewriter(b)
+    insts, regions = kernel.insts, Regions.of(kernel.insts)
+    opened: list[Value | None] = []  # the indices of the regions that are open, as they are now
+    fused_ends: set[int] = set()
+    at = 0
+    while at < len(insts):
+        inst = insts[at]
+        loops, hoisted, body = perfect_nest(insts, regions, at)
+        if len(loops) > 1:
+            b.at(inst.loc)
+            rewriter.copy_all(insts[i] for i in hoisted)
+            opened.append(_flatten(b, rewriter, [insts[i] for i in loops], dims))
+            fused_ends |= {regions.end[i] for i in loops[1:]}
+            context.applied(f"parallel {', '.join(insts[i].result.name for i in loops)} are one loop", kernel.name, inst.loc)
+            at = body
+            continue
+        if inst.op == "end" and at not in fused_ends:
+            index = opened.pop()
+            b.add(replace(inst, operands=() if index is None else (index,)))
+        elif inst.op != "end":
+            result = rewriter.copy(inst)
+            if OPS[inst.op].opens:
+                opened.append(result)
+        at += 1
+    return replace(kernel, insts=tuple(b.insts))
+
+
+def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:
+    """Open the one loop and define the indices of all as digits of its index, which it gives."""
+    counts = [trips(b, loop, rewriter, dims) for loop in loops]
+    total = counts[0]
+    for count in counts[1:]:
+        total = b.emit("mul", total, count)
+    outer = loops[0]
+    index = b.emit("loop", 0, total, name=outer.result.name, **dict(outer.attrs))
+    rest = index
+    for at in range(len(loops) - 1, -1, -1):
+        start, _, step = (*map(rewriter, loops[at].operands), Const(1))[:3]
+        digit = b.emit("mod", rest, counts[at], name=loops[at].result.name) if at else rest
+        rest = b.emit("floordiv", rest, counts[at]) if at else rest
+        digit = digit if step == Const(1) else b.emit("mul", digit, step)
+        rewriter.mapping[loops[at].result] = digit if start == Const(0) else b.emit("add", digit, start)
+    return index
+
+
+def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
+    """The number of iterations of a loop, computed in `b` with operands through `lookup`; `dims` are never negative."""
+    start, stop, step = (*map(lookup, loop.operands), Const(1))[:3]
+    if all(isinstance(x, Const) for x in (start, stop, step)):
+        return Const(len(range(start.value, stop.value, step.value)))
+    if start == Const(0) and step == Const(1):
+        return stop if loop.operands[1].name in dims else b.emit("max", stop, 0)
+    return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    return plan.with_kernels([fuse(kernel, context) for kernel in plan.kernels])
+
+
+FUSE_LOOPS = Pass("fuse-loops", run, "one loop for a perfect nest of parallel loops", needs=("tile", "loops"), gives=("fused",))

@@ -1,0 +1,119 @@
+"""infer-layouts: where the elements of each fragment live.
+
+Before: stage=team; fragments are declared, loops are mapped.
+After:  a fragment whose every access is to the element with the number of its own loop's index is spread over the block:
+        element e (row-major) is in thread e % threads, slot e // threads. Any other fragment lives in shared memory, through
+        which threads exchange what is not theirs. Shared arrays stay as they are.
+
+    fragment @f: f32[8, 32]                       fragment @f: f32[8, 32] {layout="[e] -> [e % 128, e // 128]"}
+    %i = loop 0, 256 {.., map="lanes"}     ->     %i = loop 0, 256 {.., map="lanes"}
+      store @f, %1, %2, 0.0:f32                     store @f, %1, %2, 0.0:f32
+
+Ownership is shown by enumeration: the indices of each access are evaluated for every iteration of its loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from vxc import semantics
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions, definitions
+from vxc.layout.layout import spread
+from vxc.pass_manager import Context, Pass
+
+REGISTERS = 128  # of 4 bytes, that a thread gives one fragment at most
+
+
+class _Owners:
+    """Answers whether an access is to the element that its loop's index numbers."""
+
+    def __init__(self, kernel: Kernel):
+        self.insts = kernel.insts
+        self.regions = Regions.of(kernel.insts)
+        self.made = definitions(kernel.insts)
+        self.values: dict[tuple[int, str], np.ndarray | None] = {}
+
+    def foreign(self, at: int, buffer: Buffer, box) -> str | None:
+        """Why the access is not to the own element, or None."""
+        loop = next((p for p in self.regions.parents(at) if self.insts[p].attr("map") == "lanes"), -1)
+        if loop < 0:
+            return "it is accessed outside of a loop spread over threads"
+        bounds = [x.value for x in self.insts[loop].operands if isinstance(x, Const)]
+        count = prod(n.value for n in buffer.shape)
+        if bounds != [0, count][: len(self.insts[loop].operands)] or len(bounds) != len(self.insts[loop].operands):
+            return "the loop does not run over its elements"
+        places = [self.evaluate(x, loop, count) for x in box]
+        if any(p is None for p in places):
+            return "an index depends on more than the loop"
+        flat = np.zeros(count, np.int64)
+        for place, extent in zip(places, buffer.shape):
+            flat = flat * extent.value + place
+        return None if np.array_equal(flat, np.arange(count)) else "another thread's element is accessed"
+
+    def evaluate(self, x, loop: int, count: int) -> np.ndarray | None:
+        """A value in every iteration of a loop, or None where it depends on more than the loop's index."""
+        if isinstance(x, Const):
+            return np.asarray(x.value)
+        if x == self.insts[loop].result:
+            return np.arange(count)
+        inst = self.insts[self.made[x.name]] if x.name in self.made else None
+        if inst is None or not OPS[inst.op].pure or inst.result.dtype.is_float:
+            return None
+        key = (loop, x.name)
+        if key not in self.values:
+            operands = [self.evaluate(y, loop, count) for y in inst.operands]
+            self.values[key] = None if any(y is None for y in operands) else _apply(inst, operands)
+        return self.values[key]
+
+
+def _apply(inst: Inst, operands) -> np.ndarray:
+    if inst.op in ("cast", "sat", "reinterpret"):
+        return getattr(semantics, inst.op)(operands[0], inst.operands[0].dtype, inst.result.dtype)
+    return semantics.evaluate(inst.op, inst.operands[-1].dtype, *operands)
+
+
+def infer(kernel: Kernel, context: Context) -> Kernel:
+    fragments = {i.result.name: i.result for i in kernel.insts if i.op == "fragment"}
+    if not fragments:
+        return kernel
+    owners, foreign = _Owners(kernel), {}
+    for at, inst in enumerate(kernel.insts):
+        for access in accesses(inst):
+            name = access.buffer.name
+            if name in fragments and name not in foreign:
+                reason = owners.foreign(at, access.buffer, access.box)
+                if reason:
+                    foreign[name] = (reason, inst.loc)
+    threads = kernel.attr("group")
+    for name, buffer in fragments.items():
+        slots = -(-prod(n.value for n in buffer.shape) // threads)
+        if name not in foreign and slots * buffer.dtype.bytes > 4 * REGISTERS:
+            foreign[name] = (f"it would take {slots * buffer.dtype.bytes // 4} registers of each thread", None)
+        if name in foreign:
+            context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1])
+        else:
+            context.applied(f"fragment {name}: {slots} elements in each of {threads} threads", kernel.name)
+    moved = {name: replace(fragments[name], space="shared") for name in foreign}
+    return replace(kernel, insts=tuple(_placed(inst, moved, threads) for inst in kernel.insts))
+
+
+def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:
+    if inst.op == "fragment":
+        if inst.result.name in moved:
+            return replace(inst, op="shared", result=moved[inst.result.name])
+        return inst.with_attrs(layout=str(spread(1, threads)))
+    operands = tuple(moved.get(x.name, x) if isinstance(x, Buffer) else x for x in inst.operands)
+    return inst if operands == inst.operands else replace(inst, operands=operands)
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    return plan.with_kernels([infer(kernel, context) for kernel in plan.kernels])
+
+
+INFER_LAYOUTS = Pass("infer-layouts", run, "spread fragments over threads, or put them in shared memory", needs=("team",), gives=("layouts",))

@@ -1,0 +1,104 @@
+"""plan-shared: offsets of shared arrays in one arena of the block, reused when their lives do not overlap.
+
+Before: stage=team, after infer-layouts; shared arrays are declared.
+After:  each has an `offset` in bytes, a multiple of 16; the kernel says `shared_bytes`. Two arrays overlap only where no
+        access to one lies between the first and last access to the other; a loop around accesses but not around the
+        declaration counts as a whole. place-barriers puts a barrier between the two.
+
+    shared @a: f32[64]                 shared @a: f32[64] {offset=0}
+    ..                          ->     ..
+    shared @b: f32[64]                 shared @b: f32[64] {offset=0}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from vxc.diag import Diagnostic, VxcError
+from vxc.ir.kernel import Buffer, Kernel
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions
+from vxc.pass_manager import Context, Pass
+
+ALIGN = 16  # bytes: the widest access
+
+
+@dataclass
+class _Life:
+    """A shared array, its size in the arena, and the first and last instruction that may touch it."""
+
+    buffer: Buffer
+    bytes: int
+    first: int
+    last: int
+    offset: int = 0
+
+    def meets(self, other: _Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def lives(kernel: Kernel) -> list[_Life]:
+    regions = Regions.of(kernel.insts)
+    found: dict[str, tuple[int, _Life]] = {}
+    for at, inst in enumerate(kernel.insts):
+        if inst.op == "shared":
+            size = -(-prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes // ALIGN) * ALIGN
+            found[inst.result.name] = regions.parent[at], _Life(inst.result, size, len(kernel.insts), at)
+        for operand in inst.operands:
+            if isinstance(operand, Buffer) and operand.name in found:
+                home, life = found[operand.name]
+                top = at
+                for parent in regions.parents(at):
+                    if parent == home:
+                        break
+                    top = parent
+                life.first, life.last = min(life.first, top), max(life.last, regions.end[top])
+    return [life for _, life in found.values()]
+
+
+def place(found: list[_Life]) -> int:
+    """Give each life the lowest offset that is free while it lasts, large ones first; gives the arena's size."""
+    placed: list[_Life] = []
+    for life in sorted(found, key=lambda x: (-x.bytes, x.first)):
+        taken = sorted((x.offset, x.offset + x.bytes) for x in placed if x.meets(life))
+        for low, high in taken:
+            if life.offset + life.bytes <= low:
+                break
+            life.offset = max(life.offset, high)
+        placed.append(life)
+    return max((x.offset + x.bytes for x in placed), default=0)
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    kernels = []
+    for kernel in plan.kernels:
+        found = lives(kernel)
+        if found:
+            total, apart = place(found), sum(x.bytes for x in found)
+            _check(kernel, found, total, context)
+            if total < apart:
+                context.applied(f"{len(found)} shared arrays of {apart} bytes in {total}, since not all are in use at once", kernel.name)
+            offsets = {x.buffer.name: x.offset for x in found}
+            insts = tuple(i.with_attrs(offset=offsets[i.result.name]) if i.op == "shared" else i for i in kernel.insts)
+            kernel = replace(kernel, insts=insts).with_attrs(shared_bytes=total)
+        kernels.append(kernel)
+    return plan.with_kernels(kernels)
+
+
+def _check(kernel: Kernel, found: list[_Life], total: int, context: Context) -> None:
+    limit = context.target.shared_per_block
+    if total <= limit:
+        return
+    sizes = ", ".join(f"{x.buffer.name} {x.bytes:,}" for x in found)
+    raise VxcError(
+        Diagnostic(
+            "E0716",
+            f"`{kernel.name}` needs {total:,} bytes of shared memory a block, and {context.target.name} has {limit:,}",
+            notes=(f"the arrays, in bytes: {sizes}",),
+            help="use smaller tiles, or narrower element types",
+        )
+    )
+
+
+PLAN_SHARED = Pass("plan-shared", run, "lay shared arrays out in one arena", needs=("team", "layouts"), gives=("arena",))
