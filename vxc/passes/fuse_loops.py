@@ -14,6 +14,7 @@ After:  where a parallel loop holds nothing but another whose bounds do not depe
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
@@ -57,9 +58,11 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
 def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:
     """Open the one loop and define the indices of all as digits of its index, which it gives."""
     counts = [trips(b, loop, rewriter, dims) for loop in loops]
-    total = counts[0]
-    for count in counts[1:]:
-        total = b.emit("mul", total, count)
+    constant = [n.value for n in counts if isinstance(n, Const)]
+    total = Const(prod(constant)) if constant else None
+    for count in counts:
+        if not isinstance(count, Const):
+            total = count if total in (None, Const(1)) else b.emit("mul", total, count)
     outer = loops[0]
     index = b.emit("loop", 0, total, name=outer.result.name, **dict(outer.attrs))
     rest = index
