@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vxc.cuda.emit_body import Body
-from vxc.cuda.emit_ops import is_packed, write_statements
+from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
 from vxc.cuda.names import Names, kernel_symbol
 from vxc.cuda.prelude import identifiers, prelude_text
 from vxc.cuda.text import c_string
@@ -38,7 +38,8 @@ def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool =
         write_statements(body)
         externs |= body.externs
         kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params), *body.lines, "}"]))
-    text = "\n\n".join([*externs.values(), *kernels]) + "\n"
+    arena = [f"extern __shared__ __align__(16) unsigned char {ARENA}[];"] * any(k.attr("shared_bytes") for k in plan.kernels)
+    text = "\n\n".join([*arena, *externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))
     return f"{prelude}\n{text}" if prelude else text
 

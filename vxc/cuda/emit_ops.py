@@ -102,11 +102,16 @@ EXPRESSIONS: dict[str, Callable[[Body, int, Inst], str]] = {
 }
 
 
+ARENA = "vx_shared"  # the dynamic shared memory of a block
+
 # ---- statements ------------------------------------------------------------------------------------------------------
 
 
 def _declare(body: Body, at: int, inst: Inst) -> None:
     buffer = inst.result
+    if inst.attr("offset") is not None:
+        body.write(f"{buffer.dtype.c}* const {body.names.of(buffer.name)} = ({buffer.dtype.c}*)({ARENA} + {inst.attr('offset')});")
+        return
     array = f"[{max(prod(n.value for n in buffer.shape), 1)}]" if buffer.shape else ""
     body.write(f"{'__shared__ ' * (inst.op == 'shared')}{buffer.dtype.c} {body.names.of(buffer.name)}{array};")
 

@@ -26,7 +26,7 @@ from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.runtime.streams import current_stream, stream_handle
 from vxc.schedule import Launch, Schedule, bind_plan, schedule
 from vxc.source import Source
-from vxc.target import MAX_GRID, REGISTERS_PER_BLOCK, Target, max_block_threads, target
+from vxc.target import MAX_GRID, REGISTERS_PER_BLOCK, STATIC_SHARED_BYTES, Target, max_block_threads, target
 
 
 class Compiled(Protocol):
@@ -146,13 +146,14 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
     """Raises `VxcError` E0712 for a launch that the device would refuse: too many blocks, registers or shared bytes."""
     name, threads = step.kernel.name, step.kernel.attr("threads")
     used = resources or Resources(0, 0, 0, 0, 0, 0, 0)
+    shared = used.shared + step.kernel.attr("shared_bytes", 0)
     cap = REGISTERS_PER_BLOCK // threads // 8 * 8
     most = max_block_threads(max(used.registers, 1))
     for over, message, hint in (
         (step.grid > MAX_GRID[0], f"{step.grid:,} blocks, a launch has at most {MAX_GRID[0]:,}", "split the call into several"),
         (threads > most, f"{threads * used.registers:,} registers, a block may use {REGISTERS_PER_BLOCK:,}",
          f"use at most {most} threads or --maxrregcount={cap}"),
-        (used.shared > target.shared_per_block, f"{used.shared:,} bytes of shared memory, a block of {target.name} has at most "
+        (shared > target.shared_per_block, f"{shared:,} bytes of shared memory, a block of {target.name} has at most "
          f"{target.shared_per_block:,}", "use smaller tiles"),
     ):  # fmt: skip
         if over:
@@ -187,17 +188,21 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
             if step.grid:
                 values = zip(step.kernel.params, step.arguments, strict=True)
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
-                function = _function(cuda, binary.cubin, kernel_symbol(step.kernel.name), device)
-                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), 0, stream, pack(packed))
+                shared = step.kernel.attr("shared_bytes", 0)
+                function = _function(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
+                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), shared, stream, pack(packed))
     finally:
         for address in held.values():
             cuda.free_async(address, stream)
 
 
 @lru_cache(maxsize=4096)
-def _function(cuda: Driver, cubin: bytes, name: str, device: int) -> Any:
-    """A kernel of a module, loaded once for each device, whose context must be current."""
-    return cuda.function(_module(cuda, cubin, device), name)
+def _function(cuda: Driver, cubin: bytes, name: str, device: int, shared: int) -> Any:
+    """A kernel of a module, loaded once for each device, whose context must be current, ready for so much dynamic shared memory."""
+    function = cuda.function(_module(cuda, cubin, device), name)
+    if shared > STATIC_SHARED_BYTES:
+        cuda.set_max_dynamic_shared(function, shared)
+    return function
 
 
 @lru_cache(maxsize=4096)
