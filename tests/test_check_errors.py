@@ -167,7 +167,13 @@ STATEMENTS = [
     ("E0232", "§copy(x, y);", "`copy` stands outside a `grid`"),
     ("E0232", "y[i, 0] = §cumsum(w);", "`cumsum` gives a row, and stands where none is assigned"),
     ("E0232", "y[i, 0] = sum(§cumsum(w));", "`cumsum` gives a row, and stands where none is assigned"),
-    ("E0401", "y[i, 0] = max(x[i], §axis = 0);", "a reduction over one axis is not compiled yet"),
+    ("E0214", "y[i, 0] = max(§x, axis = 0);", "a reduction over one axis of 2 gives a row, and one element is needed here"),
+    ("E0214", "y[i] = max(§x, axis = 2);", "there is no axis 2 in a row of rank 2"),
+    ("E0214", "y[i] = max(x, axis = §c);", "an axis is an integer of 0 or more, known when compiling"),
+    ("E0214", "y = §cumsum(x, axis = 2);", "there is no axis 2 in a row of rank 2"),
+    ("E0214", "y = cumsum(x, axis = 1) + §cumsum(x, axis = 0);", "scans along axes 1 and 0 of one row"),
+    ("E0213", "y[i] = w + max(§x, axis = 1);", "rows whose shapes may differ: N and M elements"),
+    ("E0209", "y[i] = max(x, axis = 0, §axis = 1);", "`axis` is given twice"),
 ]  # fmt: skip
 
 

@@ -44,7 +44,8 @@ def _stmt(stmt: typed.Stmt, depth: int) -> list[str]:
             return [f"{pad}{result}atomic_{stmt.op} {_element(stmt)}, {expr(stmt.value)}"]
         case typed.Declare():
             shape = ", ".join(map(expr, stmt.array.shape))
-            return [f"{pad}{stmt.array.space} {stmt.array.name}: {stmt.array.dtype}[{shape}] = {stmt.init and expr(stmt.init)}"]
+            layout = f" @layout({stmt.layout})" if stmt.layout else ""
+            return [f"{pad}{stmt.array.space} {stmt.array.name}: {stmt.array.dtype}[{shape}] = {stmt.init and expr(stmt.init)}{layout}"]
         case typed.Loop():
             ranges = ", ".join(f"{s.name} in {expr(a)}..{expr(b)} step {expr(c)}" for s, a, b, c in stmt.binders)
             more = f" {dict(stmt.attrs)}" * bool(stmt.attrs) + " row" * stmt.row + (f" scan {stmt.scan_order}" if stmt.scan_order else "")
@@ -59,10 +60,11 @@ def _stmt(stmt: typed.Stmt, depth: int) -> list[str]:
         case typed.Print():
             return [f"{pad}print {stmt.label!r} {', '.join(map(expr, stmt.args))}"]
         case typed.Copy():
-            pad_value = f" pad {expr(stmt.pad)}" if stmt.pad else ""
+            pad_value = f" pad {expr(stmt.pad)}" if not isinstance(stmt.pad, typed.Const) or stmt.pad.value else ""
             return [f"{pad}copy {_window(stmt.source)} -> {_window(stmt.target)}{pad_value}"]
         case typed.Gemm():
-            return [f"{pad}gemm {stmt.a.name}, {stmt.b.name}, {stmt.acc.name}"]
+            flags = " trans_a" * stmt.trans_a + " trans_b" * stmt.trans_b
+            return [f"{pad}gemm {stmt.a.name}, {stmt.b.name}, {stmt.acc.name}{flags}"]
     return [f"{pad}{type(stmt).__name__.lower()}"]
 
 
@@ -75,8 +77,9 @@ def _element(item: typed.Load | typed.Store | typed.Atomic) -> str:
 
 
 def _window(window: typed.Window) -> str:
-    dims = zip(window.starts, window.extents, window.steps, strict=True)
-    return f"{window.array.name}[{', '.join(f'{expr(s)} :+ {e and expr(e)} step {expr(t)}' for s, e, t in dims)}]"
+    ranges = zip(window.axes, window.extents, window.steps, strict=True)
+    tile = {axis: f" :+ {expr(extent)} step {expr(step)}" for axis, extent, step in ranges}
+    return f"{window.array.name}[{', '.join(expr(start) + tile.get(k, '') for k, start in enumerate(window.starts))}]"
 
 
 def _binders(binders: tuple[tuple[typed.Symbol, typed.Expr], ...]) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_attrs import no_attributes
-from vxc.frontend.check_calls import order_of
 from vxc.frontend.check_expr import binary
+from vxc.frontend.check_reduce import order_of
 from vxc.frontend.rows import Row, RowLet, extents_of, fit, indices
 from vxc.frontend.scope import UNKNOWN, At, State, fail, label, unknown
 from vxc.frontend.subscripts import picks
@@ -47,7 +47,7 @@ def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
     value = yield node.value, at.but(row=row)
     store = _store(st, node, at, array, index, value, sign)
     store = typed.Store(array, index, row.wrap(store.value, node.span), node.span)
-    at.out.append(row_loop(row, (store,), node.span, order_of(st, row.scans[0], row) if row.scans else None))
+    at.out.append(row_loop(st, row, (store,), node.span))
 
 
 def _store(st: State, node: syntax.Assign, at: At, array: Array, index: tuple[Expr, ...], value: Value, sign: str) -> typed.Store:
@@ -59,11 +59,18 @@ def _store(st: State, node: syntax.Assign, at: At, array: Array, index: tuple[Ex
     return typed.Store(array, index, assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), node.span)
 
 
-def row_loop(row: Row, body: tuple[Stmt, ...], span: Span, scan_order: Any = None) -> typed.Loop:
-    """The parallel loop that a row statement is."""
+def row_loop(st: State, row: Row, body: tuple[Stmt, ...], span: Span) -> typed.Loop:
+    """The parallel loop that a row statement is. Scans run in a loop over their axis, inside that over the others."""
     zero, one = dims.const(0, span), dims.const(1, span)
-    binders = tuple((symbol, zero, extent, one) for symbol, extent in row.binders)
-    return typed.Loop("parallel", binders, body, (), span, row=True, scan_order=scan_order)
+    binders = [(symbol, zero, extent, one) for symbol, extent in row.binders]
+    if row.scan is not None:
+        axis, at, call = row.scan
+        order = order_of(st, at, row, axis, call)
+        scan = typed.Loop("parallel", (binders.pop(axis),), body, (), span, row=True, scan_order=order)
+        if not binders:
+            return scan
+        body = (scan,)
+    return typed.Loop("parallel", tuple(binders), body, (), span, row=True)
 
 
 def writable(at: At, array: Array, where: Any) -> None:

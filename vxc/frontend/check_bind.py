@@ -1,4 +1,7 @@
-"""Typing what binds names: `let`, `var`, and the arrays `local`, `shared`, `fragment`."""
+"""Typing what binds names: `let`, `var`, and the arrays `local`, `shared`, `fragment`.
+
+A row-valued `let` is an expression for later; in the block of a `grid`, where its size is constant, a fragment.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_assign import row_loop
 from vxc.frontend.check_attrs import attributes, no_attributes
 from vxc.frontend.check_calls import ATOMICS
+from vxc.frontend.check_layout import layout_text
 from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
-from vxc.frontend.scope import At, State, bind, dtype_named, fail
+from vxc.frontend.scope import At, State, bind, dtype_named, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import assign, settle
+from vxc.source import Span
 
 Steps = Generator[tuple[Any, At], Any, Any]
 
@@ -38,6 +43,10 @@ def _let(st: State, node: syntax.Let, at: At) -> Steps:
         if dtype is not None:
             hint = "leave out the type, or convert with `as`"
             fail(at, "E0214", f"`{node.name}` is declared as one `{dtype}`, and this is a row", node.value, help=hint)
+        shape = tuple(extent for _, extent in row.binders)
+        if in_block(at) and all(isinstance(extent, Const) for extent in shape):
+            array = Array(node.name, settle(at, value).expr.dtype, shape, "fragment", span=node.name_span)
+            return (yield from _storage(st, at, array, node.value, node.span))
         element = Symbol(node.name, "let", settle(at, value).expr.dtype, node.name_span)
         bind(at, node.name, node.name_span, RowLet(element, node.value, at, row, st.clock, frozenset(reads)))
         return
@@ -101,8 +110,9 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
     dtype = dtype_named(at, node.type.name, node.type.span)
     if not node.type.dims:
         fail(at, "E0231", f"`{node.name}` has no dimensions", node.type, help=f"write `var {node.name}: {dtype};` for a scalar")
-    if node.space != "local" and not {"grid", "persistent"} & set(at.loops):
-        fail(at, "E0231", f"a `{node.space}` array stands outside a `grid`", node, help="use `local`, or put it in a `grid`")
+    if node.space != "local" and not in_block(at):
+        where, hint = ("in `parallel`", "declare it before the loop") if in_grid(at) else ("outside a `grid`", "put it in a `grid`")
+        fail(at, "E0231", f"a `{node.space}` array stands {where}", node, help=f"use `local`, or {hint}")
     shape = []
     for dim in node.type.dims:
         if dim.stride is not None:
@@ -112,24 +122,26 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
             hint = "use literals and generics, or fix the dimension with `-D`"
             fail(at, "E0231", f"`{node.name}` needs a constant size", dim, help=hint)
         shape.append(size)
-    layout = attrs.get("layout")
-    if layout is not None and sum(d.extent is None for d in layout.dims) != len(shape):
-        hint = "name each once"
-        message = f"the layout names {sum(d.extent is None for d in layout.dims)} dimensions, and `{node.name}` has {len(shape)}"
-        fail(at, "E0220", message, layout, help=hint)
+    layout = None
+    if "layout" in attrs:
+        layout = yield from layout_text(at, attrs["layout"], f"`{node.name}`", len(shape), node.space == "shared")
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
-    row = Row("statement")
-    whole = [Pick(dims.const(0, node.span), size, dims.const(1, node.span)) for size in shape]
-    value = None
-    if node.init is not None:
-        fit(st, at, row, array, shape, node.name_span)
-        value = yield node.init, at.but(row=row)
-    bind(at, node.name, node.name_span, array)
-    init = None if value is None else assign(at, value, dtype, f"an element of `{node.name}`", store=True)
-    at.out.append(typed.Declare(array, None if value is not None and value.row else init, node.span))
-    if value is not None and value.row:
-        store = typed.Store(array, indices(at, row, whole, node.span), row.wrap(init, node.span), node.span)
-        at.out.append(row_loop(row, (store,), node.span))
+    yield from _storage(st, at, array, node.init, node.span, layout)
+
+
+def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Span, layout: str | None = None) -> Steps:
+    """Declare an array and fill it: with one value, or element by element with a row."""
+    row, expr, fills = Row("statement"), None, True
+    if init is not None:
+        fit(st, at, row, array, list(array.shape), array.span)
+        value = yield init, at.but(row=row)
+        expr, fills = assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), not value.row
+    bind(at, array.name, array.span, array)
+    at.out.append(typed.Declare(array, expr if fills else None, span, layout))
+    if not fills:
+        whole = [Pick(dims.const(0, span), size, dims.const(1, span)) for size in array.shape]
+        store = typed.Store(array, indices(at, row, whole, span), row.wrap(expr, span), span)
+        at.out.append(row_loop(st, row, (store,), span))
 
 
 BINDINGS = {syntax.Let: _let, syntax.Decl: _declare}

@@ -1,4 +1,4 @@
-"""Typing calls: scalar functions, reductions, scans, conversions by function, and inlined `fn`s."""
+"""Typing calls: scalar functions, conversions by function, inlined `fn`s. Reductions and scans are in `check_reduce`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, F32, I64
-from vxc.frontend import dims, syntax
+from vxc.frontend import syntax
+from vxc.frontend.check_args import arity, named
 from vxc.frontend.check_expr import BINARY, SCAN_CALLS, UNARY, apply, choose, fold, require_bool
+from vxc.frontend.check_reduce import reduction, scan
 from vxc.frontend.inline import FnBody, body, inline
-from vxc.frontend.rows import Row
-from vxc.frontend.scope import At, State, count, dtype_named, fail, suggestion
-from vxc.frontend.typed import Cast, Let, Op, Reduce, Scan, Symbol, Var
-from vxc.frontend.values import Value, assign, common, settle, stored, widened
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, Order, accumulator, reduce_order
+from vxc.frontend.scope import At, State, dtype_named, fail, suggestion
+from vxc.frontend.typed import Cast, Op
+from vxc.frontend.values import Value, assign, settle, stored
+from vxc.semantics import REDUCTIONS, SCALAR_OPS
 
 Task = Generator[tuple[Any, At], Value, Any]
 
@@ -29,11 +30,11 @@ BUILTINS = {*FUNCTIONS, *REDUCTIONS, *SCAN_CALLS, *CONVERSIONS, *STATEMENTS}
 def _call(st: State, node: syntax.Call, at: At) -> Any:
     name = node.func.name
     if name in REDUCTIONS and (len(node.args) == (2 if name == "dot" else 1) or name not in FUNCTIONS or node.named):
-        return _reduction(st, node, at)
+        return reduction(st, node, at)
     if name in FUNCTIONS:
         return _function(st, node, at)
     if name in SCAN_CALLS:
-        return _scan(st, node, at)
+        return scan(st, node, at)
     if name in CONVERSIONS:
         return _conversion(st, node, at)
     if name in STATEMENTS:
@@ -49,24 +50,12 @@ def _call(st: State, node: syntax.Call, at: At) -> Any:
     fail(at, "E0207", f"there is no function `{name}`", node.func, help=hint)
 
 
-def _no_names(at: At, node: syntax.Call) -> None:
-    for arg in node.named:
-        hint = "give it by position, or remove it"
-        fail(at, "E0209", f"`{node.func.name}` takes no argument named `{arg.name}`", arg.name_span, help=hint)
-
-
-def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:
-    if len(node.args) != number:
-        needed = count(number, "argument")
-        fail(at, "E0208", f"`{node.func.name}` takes {needed}, and {len(node.args)} are given", node, help=what or f"give it {needed}")
-
-
 # Scalar functions ----------------------------------------------------------------------------------------------------------------
 
 
 def _function(st: State, node: syntax.Call, at: At) -> Task:
     name = node.func.name
-    _no_names(at, node)
+    named(at, node)
     reduces = f"`{name}(row)` reduces, `{name}(a, b)` compares two" if name in REDUCTIONS else ""
     arity(at, node, FUNCTIONS[name].arity, reduces)
     values = []
@@ -94,7 +83,7 @@ def _as_float(at: At, value: Value) -> Value:
 
 def _conversion(st: State, node: syntax.Call, at: At) -> Task:
     name = node.func.name
-    _no_names(at, node)
+    named(at, node)
     arity(at, node, 2, f"write `{name}(x, i32)`")
     type_ = node.args[1]
     if not isinstance(type_, syntax.Name):
@@ -110,88 +99,6 @@ def _conversion(st: State, node: syntax.Call, at: At) -> Task:
         if BOOL in (expr.dtype, dtype):
             fail(at, "E0203", "`bool` cannot be reinterpreted", node, help="convert it: `as u8`")
     return Value(node.span, Cast(name, expr, dtype, place), row=value.row)
-
-
-# Reductions and scans ------------------------------------------------------------------------------------------------------------
-
-
-def _reduction(st: State, node: syntax.Call, at: At) -> Any:
-    known = st.hoisted.get(node)
-    if known is not None:
-        return Value(node.span, Var(known, at.place(node.span)))
-    return _reduce(st, node, at)
-
-
-def _reduce(st: State, node: syntax.Call, at: At) -> Task:
-    name, place = node.func.name, at.place(node.span)
-    for arg in node.named:
-        if arg.name == "axis":
-            hint = f"loop over the others: `parallel i in M {{ .. {name}(x[i]) }}`"
-            fail(at, "E0401", "a reduction over one axis is not compiled yet", arg, help=hint)
-    _no_names(at, node)
-    arity(at, node, 2 if name == "dot" else 1)
-    row = Row("reduction")
-    inside = at.but(row=row)
-    hoists = at.row is not None and at.hoist is not None and not at.arm
-    outer, values = st.reads, []
-    for arg in node.args:
-        st.reads = [] if hoists else outer  # a hoisted reduction reads where it is put, not where the row is used
-        try:
-            value = settle(at, (yield arg, inside))
-        finally:
-            st.reads = outer
-        if not value.row:
-            hint = f"give it a slice: `{name}(x[i])`"
-            fail(at, "E0214", f"`{name}` reduces a row, and this is one value of type {value}", arg, help=hint)
-        values.append(replace(value, expr=row.wrap(value.expr, place)))
-    args, dtype = common(at, values, f"`{name}`", node.span)
-    if dtype.kind not in REDUCTIONS[name].kinds:
-        hint = "compare first: `x > 0`" if REDUCTIONS[name].kinds == "b" else "convert first: `as i32`, `as f32`"
-        fail(at, "E0203", f"`{name}` is not defined on `{dtype}`", node, help=hint)
-    binders = tuple(row.binders)
-    expr = Reduce(name, binders, tuple(args), order_of(st, at, row), accumulator(name, dtype), place)
-    if not hoists:
-        return Value(node.span, expr)
-    symbol = Symbol(name, "let", expr.dtype, place)
-    at.hoist.append(Let(symbol, expr, place))
-    st.hoisted[node] = symbol
-    return Value(node.span, Var(symbol, place))
-
-
-def order_of(st: State, at: At, row: Row) -> Order:
-    """The order of a reduction or scan over the context's rows: the author's numbers, the rest by default."""
-    length = 1
-    for _, extent in row.binders:
-        number = dims.linear(extent, st.forms).number
-        length = None if length is None or number is None else length * number
-    given = dict(at.order)
-    if st.reduce_chunk is not None:
-        given.setdefault("chunk", st.reduce_chunk)
-    dtype = min((array.dtype for array, _ in row.loads), key=lambda d: d.bits, default=None)
-    contiguous = bool(row.loads) and all(unit for _, unit in row.loads)
-    alone = not any(kind in ("parallel", "grid", "persistent") for kind in at.loops)
-    return reduce_order(length, dtype, contiguous, alone=alone, **given)
-
-
-def _scan(st: State, node: syntax.Call, at: At) -> Task:
-    name, place, row = node.func.name, at.place(node.span), at.row
-    _no_names(at, node)
-    arity(at, node, 1)
-    if row is None or row.role == "reduction" or at.arm:
-        hint = f"write it as a row: `y[i] = {name}(x[i]);`"
-        fail(at, "E0232", f"`{name}` gives a row, and stands where none is assigned", node, help=hint)
-    value = settle(at, (yield node.args[0], at))
-    if not value.row:
-        hint = f"give it a slice: `{name}(x[i])`"
-        fail(at, "E0214", f"`{name}` takes a row, and this is one value of type {value}", node.args[0], help=hint)
-    if row.rank != 1:
-        hint = "loop over the others with `parallel`"
-        fail(at, "E0214", f"`{name}` runs along one dimension, and this row has {row.rank}", node, help=hint)
-    op, expr = SCAN_CALLS[name], widened(value.expr, place)
-    if expr.dtype is BOOL:
-        fail(at, "E0203", f"`{name}` is not defined on `bool`", node, help="convert first: `as i32`")
-    row.scans.append(at)
-    return Value(node.span, Scan(op, row.binders[0][0], expr, accumulator(op, expr.dtype), place), row=True)
 
 
 CALLS: dict[type, Callable[..., Any]] = {syntax.Call: _call, FnBody: body}

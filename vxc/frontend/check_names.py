@@ -67,9 +67,6 @@ def _subscript(st: State, node: syntax.Subscript, at: At) -> Task:
 
 def _load(st: State, span: Span, at: At, array: Array, found: list[Pick]) -> Value:
     extents = extents_of(found)
-    if array.space == "fragment" and extents:
-        hint = "index every dimension in a `parallel` loop"
-        fail(at, "E0401", f"a slice of fragment `{array.name}` as a row is not compiled yet", span, help=hint)
     is_row = bool(extents) or any(pick.row for pick in found)
     if extents:
         if at.row is None:

@@ -14,7 +14,8 @@ from vxc.dtypes import I64
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_attrs import ORDER, attributes, no_attributes
 from vxc.frontend.check_expr import require_bool
-from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail
+from vxc.frontend.check_layout import layout_text
+from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Const, Stmt, Symbol
 
@@ -48,7 +49,9 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
     body = yield node.body, inner.but(loops=(*at.loops, node.kind), order=order, marks=(*at.marks, mark))
     st.ends[mark] = st.clock
-    kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ("chunk", "parts", "layout")))
+    if "layout" in attrs:
+        attrs["layout"] = yield from layout_text(at, attrs["layout"], "the loop", len(binders), shared=False)
+    kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ("chunk", "parts")))
     at.out.append(typed.Loop(node.kind, tuple(binders), body, kept, node.span))
 
 
@@ -56,8 +59,13 @@ def _placed(at: At, node: syntax.Loop) -> None:
     if node.kind == "grid" and at.loops:
         hint = "a grid is the outermost loop; inside use `parallel` or `serial`"
         fail(at, "E0232", "a `grid` stands inside another loop", node, help=hint)
-    if node.kind == "pipelined" and not {"grid", "persistent"} & set(at.loops):
+    if node.kind == "pipelined" and not in_grid(at):
         fail(at, "E0232", "a `pipelined` loop stands outside a `grid`", node, help="use `serial`, or put it in a `grid`")
+    if node.kind == "persistent" and at.loops and not in_grid(at):
+        hint = "it is an outermost loop, or stands in a `grid`"
+        fail(at, "E0232", f"a `persistent` loop stands in `{at.loops[-1]}`", node, help=hint)
+    if node.kind in ("pipelined", "persistent") and in_grid(at) and not in_block(at):
+        fail(at, "E0232", f"a `{node.kind}` loop stands in `parallel`", node, help="use `serial`: a block runs it as a whole")
 
 
 def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:

@@ -33,16 +33,21 @@ class Pick(NamedTuple):
 
 @dataclass(eq=False)
 class Row:
-    """The context of one elementwise expression. `role` is 'statement', 'reduction' or 'value'."""
+    """The context of one elementwise expression. `role` is 'statement', 'reduction' or 'value'.
+
+    A reduction over one `axis` shares the binders of its other axes with the context `outer` in which its result is a row.
+    """
 
     role: str
+    axis: int | None = None
+    outer: Row | None = None
     binders: list[tuple[Symbol, Expr]] = field(default_factory=list)
     array: Array | None = None  # whose slice fixed the extents
     where: Label | None = None
     lets: list[tuple[Symbol, Expr]] = field(default_factory=list)
     memo: dict[RowLet, Symbol] = field(default_factory=dict)
-    loads: list[tuple[Array, bool]] = field(default_factory=list)  # arrays read along the last binder; by unit steps?
-    scans: list[At] = field(default_factory=list)  # where each scan stands
+    loads: list[tuple[Array, tuple[bool, ...]]] = field(default_factory=list)  # arrays read; along each binder by unit steps?
+    scan: tuple[int, At, syntax.Call] | None = None  # axis of the scans in it, and where the first stands
 
     @property
     def rank(self) -> int:
@@ -93,8 +98,7 @@ def extents_of(picks: list[Pick]) -> list[Expr]:
 def fit(st: State, at: At, row: Row, array: Array, extents: list[Expr], span: Span) -> None:
     """Take a slice of these extents into the context: fix them, or compare."""
     if not row.binders:
-        names = [f"j{k}" for k in range(len(extents))] if len(extents) > 1 else ["j"]
-        row.binders = [(Symbol(name, "index", I64, at.place(span)), extent) for name, extent in zip(names, extents)]
+        row.binders = _open(at, extents, span) if row.axis is None else _beside(st, at, row, array, extents, span)
         row.array, row.where = array, label(at, span, _elements(st, extents, array))
         return
     more = {"label": _elements(st, extents, array), "secondary": _others(at, row, array)}
@@ -110,6 +114,32 @@ def fit(st: State, at: At, row: Row, array: Array, extents: list[Expr], span: Sp
         fail(at, "E0213", f"rows of different shapes: {shapes}", span, help="take slices of equal extent", **more)
     hint = "give both arrays the same dimension name, or slice one by the other's"
     fail(at, "E0213", f"rows whose shapes may differ: {shapes}", span, help=hint, **more)
+
+
+def _open(at: At, extents: list[Expr], span: Span) -> list[tuple[Symbol, Expr]]:
+    names = [f"j{k}" for k in range(len(extents))] if len(extents) > 1 else ["j"]
+    return [(Symbol(name, "index", I64, at.place(span)), extent) for name, extent in zip(names, extents)]
+
+
+def _beside(st: State, at: At, row: Row, array: Array, extents: list[Expr], span: Span) -> list[tuple[Symbol, Expr]]:
+    """The binders of a reduction over one axis: one for the axis, the others those of the context around."""
+    check_axis(at, row.axis, len(extents), span)
+    others = [extent for k, extent in enumerate(extents) if k != row.axis]
+    binders: list[tuple[Symbol, Expr]] = []
+    if others:
+        if row.outer is None:
+            hint = "assign it to a row, or bind it with `let` in a `grid`"
+            fail(at, "E0214", f"a reduction over one axis of {len(extents)} gives a row, and one element is needed here", span, help=hint)
+        fit(st, at, row.outer, array, others, span)
+        binders += row.outer.binders
+    binders.insert(row.axis, (Symbol("k", "index", I64, at.place(span)), extents[row.axis]))
+    return binders
+
+
+def check_axis(at: At, axis: int, rank: int, span: Span) -> None:
+    if axis >= rank:
+        hint = f"axes count from 0; the last is {rank - 1}"
+        fail(at, "E0214", f"there is no axis {axis} in a row of rank {rank}", span, help=hint)
 
 
 def _shape(st: State, extents: list[Expr]) -> str:
@@ -140,14 +170,11 @@ def indices(at: At, row: Row | None, picks: list[Pick], span: Span) -> tuple[Exp
 
 
 def note(row: Row, load: Load, picks: list[Pick]) -> None:
-    """Record whether a load runs along the context's last binder, and whether by unit steps."""
-    ranges = [k for k, pick in enumerate(picks) if pick.extent is not None]
-    if ranges:
-        step = picks[ranges[-1]].step
-        unit = ranges[-1] == len(picks) - 1 and isinstance(step, Const) and step.value == 1
-        row.loads.append((load.array, unit))
-    elif any(pick.row for pick in picks):
-        row.loads.append((load.array, False))
+    """Record an array that is read, and along which of the context's binders by unit steps."""
+    last = len(picks) - 1
+    ranges = [(k, pick.step) for k, pick in enumerate(picks) if pick.extent is not None]
+    units = tuple(k == last and isinstance(step, Const) and step.value == 1 for k, step in ranges)
+    row.loads.append((load.array, units or (False,) * row.rank))  # a gather steps anyhow
 
 
 def check_uses(st: State) -> None:

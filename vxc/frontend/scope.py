@@ -73,6 +73,16 @@ class At:
         return self.call or span
 
 
+def in_grid(at: At) -> bool:
+    """Whether this is work of one block."""
+    return "grid" in at.loops or at.loops[:1] == ("persistent",)
+
+
+def in_block(at: At) -> bool:
+    """Whether this happens once per block: in a grid, outside `parallel`."""
+    return in_grid(at) and "parallel" not in at.loops
+
+
 @dataclass
 class State:
     """One kernel being checked."""

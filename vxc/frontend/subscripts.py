@@ -14,8 +14,20 @@ from vxc.frontend.values import Value, assign, convert, widened
 from vxc.source import Span
 
 
-def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[Any, Any, tuple[Array, list[Pick]]]:
-    """The array of a subscript (or bare array name) and what is selected in each of its dimensions."""
+def place(at: At, node: syntax.Expr, name: str) -> syntax.Name | syntax.Subscript:
+    """The operand of the statement `name` that is an array or a part of one."""
+    if not isinstance(node, (syntax.Name, syntax.Subscript)):
+        fail(at, "E0212", f"`{name}` needs a place in an array", node, help="write an array with its indices, such as `y[i]`")
+    return node
+
+
+def picks(
+    st: State, node: syntax.Name | syntax.Subscript, at: At, tile: bool = False
+) -> Generator[Any, Any, tuple[Array, list[Pick]]]:
+    """The array of a subscript (or bare array name) and what is selected in each of its dimensions.
+
+    A `tile` of `copy` may lie outside a parameter.
+    """
     base, written = node, []
     while isinstance(base, syntax.Subscript):
         written[:0] = base.indices
@@ -34,9 +46,10 @@ def picks(st: State, node: syntax.Name | syntax.Subscript, at: At) -> Generator[
         declared = (label(at, found.span, "declared here"),) if found.span else ()
         message = f"`{found.name}` has {count(len(found.shape), 'dimension')}, and {len(written)} indices are given"
         fail(at, "E0212", message, node, secondary=declared, help=f"give at most {len(found.shape)}")
+    inside = not (tile and found.space == "param")
     selected = []
     for k, index in enumerate(written):
-        selected.append((yield from _pick(st, at, found, k, index)))
+        selected.append((yield from _pick(st, at, found, k, index, inside)))
     selected += [whole(found, k, node.span, at) for k in range(len(written), len(found.shape))]
     if any(p.row for p in selected) and any(p.extent is not None for p in selected):
         hint = "index every dimension, or loop over one of them with `parallel`"
@@ -49,13 +62,14 @@ def whole(array: Array, k: int, span: Span, at: At) -> Pick:
     return Pick(dims.const(0, place), array.shape[k], dims.const(1, place))
 
 
-def _pick(st: State, at: At, array: Array, k: int, index: Any) -> Generator[Any, Any, Pick]:
+def _pick(st: State, at: At, array: Array, k: int, index: Any, inside: bool) -> Generator[Any, Any, Pick]:
     size, place = array.shape[k], at.place(index.span)
     one = dims.const(1, place)
     if isinstance(index, syntax.Index):
         value = yield index.value, at
         start = as_index(at, value, "an index")
-        _check_index(st, at, array, k, start, index.value.span)
+        if inside:
+            _check_index(st, at, array, k, start, index.value.span)
         return Pick(start, None, one, value.row)
     plain = at.but(row=None)
     start = as_index(at, (yield index.start, plain), "the start of a slice") if index.start else dims.const(0, place)
@@ -68,7 +82,7 @@ def _pick(st: State, at: At, array: Array, k: int, index: Any) -> Generator[Any,
         if isinstance(step, Const) and step.value < 1:
             fail(at, "E0216", f"a slice by steps of {step.value}", index, help="steps are positive")
         extent = dims.op("ceildiv", dims.op("sub", stop, start, place), step, place)
-    _check_slice(st, at, array, k, start, stop, extent, index.span, past=array.space != "param" or "copy" not in at.loops)
+    _check_slice(st, at, array, k, start, stop, extent, index.span, inside)
     return Pick(start, tidy(st, extent), step)
 
 
@@ -102,17 +116,17 @@ def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Spa
         fail(at, "E0215", message, span, secondary=declared, help="indices count from 0")
 
 
-def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, extent: Expr, span: Span, past: bool) -> None:
+def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, extent: Expr, span: Span, inside: bool) -> None:
     first, last, size = (dims.linear(e, st.forms) for e in (start, stop, array.shape[k]))
     declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
-    if first.number is not None and first.number < 0:
+    if inside and first.number is not None and first.number < 0:
         fail(at, "E0215", f"a slice of `{array.name}` starts at {first.number}", span, secondary=declared, help="indices count from 0")
     length = last.minus(first).number
     if length is not None and length < 0:
         hint = "write the smaller bound first"
         fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help=hint)
     over = last.minus(size).number
-    if past and over is not None and over > 0:
+    if inside and over is not None and over > 0:
         message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
         if first.number and length is not None:
             message += f" ({first.number}+{length} > {dims.show(size)})"

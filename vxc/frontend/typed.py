@@ -9,7 +9,6 @@ uses it, as a `LetIn`.
 
 from __future__ import annotations
 
-
 from typing import Union
 
 from vxc.dtypes import DType
@@ -20,9 +19,8 @@ from vxc.source import Source, Span
 
 @node
 class Symbol:
-    """A scalar name. Identity is the object: two `let x` are two symbols.
-
-    `kind` is 'dim' (bound from array shapes), 'scalar' (a parameter), 'let', 'var' (mutable) or 'index' (of a loop or comprehension).
+    """A scalar name. Identity is the object: two `let x` are two symbols. `kind` is 'dim' (bound from array shapes), 'scalar' (a
+    parameter), 'let', 'var' (mutable) or 'index' (of a loop or comprehension).
     """
 
     name: str
@@ -47,8 +45,7 @@ class Array:
     pitches: tuple[Expr | None, ...] = ()
     span: Span | None = None
 
-
-# Expressions: `dtype` is the type of the value; all are pure but for nothing: atomics and prints are statements. ---------------
+# Expressions: `dtype` is the type of the value; all are pure, for atomics and prints are statements ----------------------------
 
 
 @node
@@ -281,8 +278,8 @@ class Print:
 
 @node
 class Window:
-    """A tile of an array. `starts` has an index for each dimension; the tile runs along the dimensions `axes`, in increasing order,
-    with `extents` elements by `steps` (all i64, one an axis). Dimensions that are no axis stay at their start.
+    """A tile of an array, from `starts` (one for each dimension) along the dimensions `axes`, in increasing order, with `extents`
+    elements by `steps` (one for each axis). Dimensions that are no axis stay at their start. All are i64.
     """
 
     array: Array
@@ -295,10 +292,8 @@ class Window:
 
 @node
 class Copy:
-    """Tile copy between windows of equal extents, axis by axis. Each element converts as in a store.
-
-    Where the source lies outside its array, `pad` (of the target's dtype) is stored; what lies outside the target array is not
-    stored. Source and target are different arrays.
+    """Copy between windows of different arrays and equal extents, converting as a store does. Where the source lies outside its
+    array, `pad` (of the target's dtype) is stored; what lies outside the target array is not.
     """
 
     source: Window
@@ -346,39 +341,6 @@ class TypedKernel:
     dims: tuple[Symbol, ...]
     body: tuple[Stmt, ...]
     attrs: tuple[tuple[str, int | str], ...]
-    source: Source
-    span: Span
-    example: Example | None = None
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        return tuple(p for p in self.params if isinstance(p, Array))
-
-
-@node
-class ProgramCall:
-    """A launch of `kernel`, checked with the generics of this call. `args` gives for each of its parameters an Array of the program
-    or a scalar expression of the parameter's dtype; `dims` what each of `kernel.dims` is, over the program's names.
-    """
-
-    kernel: TypedKernel
-    args: tuple[Array | Expr, ...]
-    dims: tuple[Expr, ...]
-    span: Span
-
-
-@node
-class TypedProgram:
-    """Kernel calls in order. `lets` name scalars, each over dims, scalar parameters and earlier lets; `locals` (space 'local') are
-    arrays in global memory, unwritten at first, with shapes over the same names.
-    """
-
-    name: str
-    params: tuple[Symbol | Array, ...]
-    dims: tuple[Symbol, ...]
-    lets: tuple[tuple[Symbol, Expr], ...]
-    locals: tuple[Array, ...]
-    calls: tuple[ProgramCall, ...]
     source: Source
     span: Span
     example: Example | None = None

@@ -1,0 +1,40 @@
+"""What calls of builtins have in common: the number of their arguments, and their named ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from vxc.frontend import syntax
+from vxc.frontend.scope import At, count, fail, suggestion
+
+
+def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:
+    if len(node.args) != number:
+        needed = count(number, "argument")
+        fail(at, "E0208", f"`{node.func.name}` takes {needed}, and {len(node.args)} are given", node, help=what or f"give it {needed}")
+
+
+def named(at: At, node: syntax.Call, known: tuple[str, ...] = ()) -> dict[str, syntax.Expr]:
+    """The named arguments, which are among `known`."""
+    found: dict[str, syntax.Expr] = {}
+    for arg in node.named:
+        if arg.name not in known:
+            hint = suggestion(arg.name, known, "give it by position, or remove it")
+            fail(at, "E0209", f"`{node.func.name}` takes no argument named `{arg.name}`", arg.name_span, help=hint)
+        if arg.name in found:
+            fail(at, "E0209", f"`{arg.name}` is given twice", arg.name_span, help="remove one")
+        found[arg.name] = arg.value
+    return found
+
+
+def axis_of(at: At, node: syntax.Call) -> Generator[Any, Any, int | None]:
+    """The number given as `axis = n`; that there is such an axis is seen when the rank is known."""
+    given = named(at, node, ("axis",)).get("axis")
+    if given is None:
+        return None
+    value = yield given, at.but(row=None)
+    if not isinstance(value.number, int) or value.number < 0:
+        hint = f"write a number from 0: `{node.func.name}(x, axis = 1)`"
+        fail(at, "E0214", "an axis is an integer of 0 or more, known when compiling", given, help=hint)
+    return value.number
