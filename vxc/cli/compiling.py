@@ -57,5 +57,6 @@ def resources(compiled: Compiled) -> list[str]:
         used = binary.kernels[compiled.symbol(kernel.name)]
         spills = f"{used.spill_stores + used.spill_loads} bytes spilled" if used.spill_stores + used.spill_loads else "no spills"
         stack = f", {used.stack} bytes of stack" if used.stack else ""
-        lines.append(f"{kernel.name}: {binary.arch}, {used.registers} registers, {spills}, {used.shared + kernel.attr("shared_bytes", 0)} bytes shared{stack}")
+        shared = used.shared + kernel.attr("shared_bytes", 0)
+        lines.append(f"{kernel.name}: {binary.arch}, {used.registers} registers, {spills}, {shared} bytes shared{stack}")
     return lines
