@@ -64,11 +64,6 @@ def test_calls_are_checked_and_derived_sizes_too():
     assert (code, message) == ("E0705", "dimension 0 of `y` is 4, but its declared size `M // 2` is 3")
 
 
-def test_tile_constructs_are_refused_for_now():
-    text = "kernel k(x: f32[N], out y: f32[N]) { grid b in N { y[b] = x[b]; } }"
-    assert fault(text, x=f32(3))[:2] == ("E0401", "a `grid` loop cannot be interpreted yet")
-
-
 def test_pitched_arrays():
     text = "kernel k(x: f32[B, M : lm, N : ln], out y: i64[2]) { y[0] = lm; y[1] = ln; }"
     base = np.zeros((3, 7, 9), np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import I64
-from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var
+from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var, Window
 from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
@@ -23,6 +23,7 @@ from vxc.semantics import Order, evaluate
 from vxc.source import Span
 
 BUDGET = 1 << 20  # points that may be open at once: parallel axes are cut to that; more makes NumPy slower, not faster
+OPENING = ("parallel", "grid")  # loops whose iterations are an axis; so is an outermost `persistent`
 
 
 @dataclass(eq=False)
@@ -65,10 +66,12 @@ class Machine:
             todo: list[tuple[object, int]] = [(loop.body, widest)]
             while todo:
                 node, opened = todo.pop()
-                if isinstance(node, Loop) and node.kind == "parallel" or isinstance(node, Reduce):
+                if isinstance(node, Loop) and node.kind in OPENING or isinstance(node, Reduce):
                     opened *= prod(self.extent(inner) for inner in node.binders)
                 elif isinstance(node, Declare):
                     opened *= prod(self.extent((None, size)) for size in node.array.shape)
+                elif isinstance(node, Window):
+                    opened *= prod(self.extent((None, size)) for size in node.extents)
                 widest = max(widest, opened)
                 todo.extend((part, opened) for part in parts(node))
             self.widths[key] = widest

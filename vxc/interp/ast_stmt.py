@@ -15,25 +15,27 @@ import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend.typed import (
-    Assert, Atomic, Break, Continue, Copy, Declare, Gemm, If, Let, Loop, Print, SetVar, Stmt, Store, While,
+    Assert, Atomic, Break, Continue, Declare, If, Let, Loop, Print, SetVar, Stmt, Store, While,
 )  # fmt: skip
-from vxc.interp.ast_machine import BUDGET, Machine, trip_count
+from vxc.interp.ast_machine import BUDGET, OPENING, Machine, trip_count
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Flow, Scope, pad
+from vxc.interp.ast_tile import TILES
 from vxc.interp.ast_watch import Watch
 
 _NEVER = np.zeros((), np.bool_)
 
 
 class Nest(NamedTuple):
-    """The binders of a loop from the `first` on, and its body."""
+    """The binders of a loop from the `first` on, and its body. `opens` where they become axes, else iterations are in turn."""
 
     loop: Loop
     first: int
+    opens: bool
 
     @property
     def inside(self):
-        return Nest(self.loop, self.first + 1) if self.first + 1 < len(self.loop.binders) else self.loop.body
+        return self._replace(first=self.first + 1) if self.first + 1 < len(self.loop.binders) else self.loop.body
 
 
 def _block(machine: Machine, statements: tuple[Stmt, ...], scope: Scope):
@@ -93,8 +95,6 @@ def _atomic(machine: Machine, node: Atomic, scope: Scope):
 
 def _declare(machine: Machine, node: Declare, scope: Scope):
     array = node.array
-    if array.space != "local":
-        raise _not_yet(machine, node, f"a `{array.space}` array")
     shape = scope.sizes
     for size in array.shape:
         shape += (int((yield size, scope).reshape(())),)
@@ -114,17 +114,13 @@ def _if(machine: Machine, node: If, scope: Scope):
 
 
 def _loop(machine: Machine, node: Loop, scope: Scope):
-    if node.kind in ("serial", "unroll"):
-        yield Nest(node, 0), scope
-    elif node.kind == "parallel":
-        watched = machine.debug and any(name == "independent" for name, _ in node.attrs)
-        if watched:
-            machine.watches.append(Watch(node, scope.depth + len(node.binders)))
-        yield Nest(node, 0), scope
-        if watched:
-            machine.watches.pop()
-    else:
-        raise _not_yet(machine, node, f"a `{node.kind}` loop")
+    opens = node.kind in OPENING or node.kind == "persistent" and not scope.axes
+    watched = opens and machine.debug and any(name == "independent" for name, _ in node.attrs)
+    if watched:
+        machine.watches.append(Watch(node, scope.depth + len(node.binders)))
+    yield Nest(node, 0, opens), scope
+    if watched:
+        machine.watches.pop()
 
 
 def _nest(machine: Machine, nest: Nest, scope: Scope):
@@ -135,7 +131,7 @@ def _nest(machine: Machine, nest: Nest, scope: Scope):
     still = scope.active(step == 0)
     if still.any():
         raise machine.error("E0731", "a loop steps by 0 and would never end", nest.loop.span, scope, still, help="a step is not 0")
-    run = _parallel if nest.loop.kind == "parallel" else _serial
+    run = _parallel if nest.opens else _serial
     yield from run(machine, nest, scope, symbol, start, step, trip_count(start, stop, step))
 
 
@@ -200,15 +196,6 @@ def _print(machine: Machine, node: Print, scope: Scope):
         print(node.label, *(row if columns else ()), file=sys.stderr)
 
 
-def _tile(machine: Machine, node: Copy | Gemm, scope: Scope):
-    raise _not_yet(machine, node, f"`{type(node).__name__.lower()}`")
-
-
-def _not_yet(machine: Machine, node: Stmt, what: str) -> VxcError:
-    text = f"{what} cannot be interpreted yet"
-    return VxcError(Diagnostic("E0401", text, machine.kernel.source, node.span, help="write the kernel with `parallel` loops"))
-
-
 STATEMENTS = {
     Let: _let,
     SetVar: _set_var,
@@ -222,8 +209,6 @@ STATEMENTS = {
     Continue: _continue,
     Assert: _assert,
     Print: _print,
-    Copy: _tile,
-    Gemm: _tile,
-}
+} | TILES
 assert set(STATEMENTS) == set(get_args(Stmt)), "one handler for each class of statement"
 STATEMENTS |= {tuple: _block, Nest: _nest}
