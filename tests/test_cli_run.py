@@ -1,0 +1,178 @@
+"""`vxc run`: arguments, where it runs, outputs, --check."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli_tool import SAMPLES, SCALE, TWO, vxc
+
+from vxc.cli import run as run_command
+from vxc.diag import Diagnostic, VxcError
+from vxc.runtime import launch
+from vxc.runtime.driver import unavailable
+
+
+@pytest.fixture
+def scale(tmp_path, monkeypatch):
+    """A folder, made the current one, with scale.vx in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scale.vx").write_text(SCALE)
+    return tmp_path
+
+
+def run(*arguments, **more):
+    return vxc("run", "--on", "flat", *arguments, **more)
+
+
+def test_the_first_command_of_the_readme():
+    got = vxc("run", SAMPLES / "softmax.vx", "-a", "x=rand:f32[8192,1000]", "--check")
+    assert got.status == 0, got.err
+    resources, output, check = got.out.splitlines()
+    assert resources.startswith("softmax: sm_9") and " registers, no spills, " in resources
+    assert output.startswith("y: f32[8192, 1000]  min ") and "  mean 0.001  " in output
+    assert check.startswith("check: equal to ast")
+    assert unavailable() is None or (got.err.startswith("note: no GPU (") and got.err.endswith("): running on the flat interpreter\n"))
+
+
+@pytest.mark.parametrize("place", ["flat", "flat:thread", "ast"])
+def test_a_file_in_and_a_file_out(scale, place):
+    x, w = np.arange(24, dtype=np.float32).reshape(4, 6), np.linspace(0, 1, 6, dtype=np.float32)
+    np.save("x.npy", x)
+    np.savez("w.npz", w=w, other=x)
+    got = vxc("run", "scale.vx", "--on", place, "-a", "x=x.npy", "-a", "w=w.npz:w", "-a", "a=0.5", "-o", "y=y.npy")
+    assert (got.status, got.err) == (0, "")
+    assert np.array_equal(np.load("y.npy"), np.float32(0.5) * x * w)
+    assert sorted(p.name for p in scale.iterdir()) == ["scale.vx", "w.npz", "x.npy", "y.npy"]  # no temporary file stays
+
+
+def test_given_arrays_fix_the_sizes_and_dtypes_of_the_rest():
+    assert "y: f32[5, 9]" in run("-", "-a", "x=rand:f32[5,9]", stdin=SCALE).out
+    assert "y: f32[3, 9]" in run("-", "-D", "N=9", stdin=SCALE).out
+    assert "y: bf16[2, 5]" in run(SAMPLES / "softmax.vx", "-a", "x=rand:bf16[2,5]").out
+    assert "o: f32[3, 64]" in run(SAMPLES / "attention_naive.vx", "-a", "q=rand:f32[3,64]").out
+
+
+def test_seeds_give_other_arrays_and_the_same_again():
+    first, again, other = (run("-", "--seed", seed, stdin=SCALE).out for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_no_elements_are_no_problem():
+    assert "y: f32[0, 7]  []\n" in run("-", "-a", "x=rand:f32[0,7]", "--check", stdin=SCALE).out
+
+
+def test_statistics_count_what_is_not_finite():
+    assert "  nan 21  [nan nan nan nan ..]" in run("-", "-a", "a=nan", stdin=SCALE).out
+
+
+def test_the_only_kernel_is_run_or_the_named_one():
+    got = run("-", stdin=TWO)
+    assert got.status == 1
+    assert "error[E0234]: <stdin> defines dbl, inc\n   = help: say which to run, as with -k dbl" in got.err
+    assert "inc: sm_90a" in run("-", "-k", "inc", "--arch", "sm_90a", stdin=TWO).out
+
+
+def test_an_output_on_standard_output_leaves_the_summary_to_standard_error(scale):
+    command = [sys.executable, "-m", "vxc", "run", "--on", "flat", "scale.vx", "-a", "a=0", "-o", "y=-"]
+    got = subprocess.run(command, capture_output=True, check=True)
+    assert np.array_equal(np.load(io.BytesIO(got.stdout)), np.zeros((3, 7)))
+    assert b"y: f32[3, 7]" in got.stderr
+    assert "binary data does not go to a terminal" in run("scale.vx", "-o", "y=-", terminal=True).err
+
+
+def test_json():
+    report = json.loads(run("-", "--json", "--check", stdin=SCALE).out)
+    assert (report["kernel"], report["on"], report["check"]) == ("scale", "flat", "equal")
+    assert (report["outputs"]["y"]["dtype"], report["outputs"]["y"]["shape"]) == ("f32", [3, 7])
+
+
+def test_check_names_the_first_element_that_differs_and_exits_3(monkeypatch):
+    def wrong(kernel, debug):
+        right = real(kernel, debug)
+
+        def run(call, seed):
+            results = right.run(call, seed)
+            results["y"][1, 2] += 1
+            return results
+
+        return replace(right, run=run)
+
+    real = run_command.ast_executor
+    monkeypatch.setattr(run_command, "ast_executor", wrong)
+    got = run("-", "-a", "x=ones:f32[3,7]", "-a", "w=ones:f32[7]", "--check", stdin=SCALE)
+    assert got.status == 3
+    assert got.out.endswith("check: y[1, 2] is 2.0, expected 3.0 (1 of 21 elements differ)\n")
+
+
+def test_debug_stops_at_a_division_by_zero():
+    text = "kernel f(k: i32[N], d: i32, out y: i32[N]) { parallel i in N { y[i] = k[i] // d; } }\nexample f(k = rand(i32, 4), d = 0);\n"
+    assert run("-", stdin=text).status == 0
+    got = run("-", "--debug", stdin=text)
+    assert got.status == 1 and "error[E0724]" in got.err and "--> <stdin>:1:71" in got.err
+
+
+BAD = [
+    # arguments                            code     words
+    (["-a", "x=f64.npy"],                  "E0704", "`x` holds float64, but f32 is declared"),
+    (["-a", "x=flat.npy"],                 "E0705", "`x` has 1 dimension, but 2 declared"),
+    (["-a", "x=x.npy", "-a", "w=flat.npy"], "E0705", "dimension 0 of `w` is 8, but dimension 1 of `x` makes N = 6"),
+    (["-a", "x=cut.npy"],                  "E0710", "cannot read cut.npy: "),
+    (["-a", "x=none.npy"],                 "E0710", "cannot read none.npy: No such file"),
+    (["-a", "x=scale.vx"],                 "E0710", "it is neither a .npy nor a .npz file"),
+    (["-a", "x=rand:f33[2]"],              "E0709", "`rand:f33[2]` names no dtype"),
+    (["-a", "x=2.5"],                      "E0709", "the parameter is an array, and `2.5` is not"),
+    (["-a", "a=x.npy"],                    "E0709", "the parameter is one number, and `x.npy` is not"),
+    (["-a", "q=1"],                        "E0708", "`scale` has no parameter `q`"),
+    (["-o", "q=q.npy"],                    "E0708", "`scale` has no output `q`"),
+    (["-o", "y=none/y.npy"],               "E0711", "cannot write none/y.npy: No such file"),
+    (["-o", "y=."],                        "E0711", "cannot write .: Is a directory"),
+    (["-D", "M=7", "-a", "x=x.npy"],       "E0705", "dimension 0 of `x` is 4, but 7 is declared"),
+    (["-D", "Q=7"],                        "E0229", "`-D Q`"),
+    (["-k", "scal"],                       "E0234", "has no kernel `scal`"),
+    (["--arch", "sm_99"],                  "E0701", "vxc does not compile for `sm_99`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, code, words", BAD, ids=[" ".join(row[0]) for row in BAD])
+def test_bad_arguments(scale, arguments, code, words):
+    np.save("x.npy", np.zeros((4, 6), np.float32))
+    np.save("f64.npy", np.zeros((4, 6)))
+    np.save("flat.npy", np.zeros(8, np.float32))
+    (scale / "cut.npy").write_bytes((scale / "x.npy").read_bytes()[:150])
+    got = run("scale.vx", *arguments)
+    assert (got.status, got.out.count("\n") <= 1) == (1, True)
+    assert got.err.startswith(f"error[{code}]: ") and words in got.err and "= help: " in got.err
+    assert not list(scale.glob("*.tmp"))
+
+
+def test_an_argument_that_neither_is_given_nor_has_an_example():
+    text = SCALE.partition("example")[0]
+    got = run("-", "-a", "x=rand:f32[2,3]", stdin=text)
+    assert got.status == 1
+    assert "array argument `w` is missing" in got.err and "scalar argument `a` is missing" in got.err
+
+
+def test_a_gpu_that_is_not_there_is_status_4(monkeypatch):
+    def absent():
+        raise VxcError(Diagnostic("E0603", "no CUDA driver", help="install one"))
+
+    monkeypatch.setattr(launch, "driver", absent)
+    got = vxc("run", "--on", "gpu", "-", stdin=SCALE)
+    assert (got.status, got.err) == (4, "error[E0603]: no CUDA driver\n   = help: install one\n")
+
+
+def test_without_a_gpu_it_says_so_and_runs_on_the_flat_interpreter(monkeypatch):
+    monkeypatch.setattr(run_command, "unavailable", lambda: "none fitted")
+    got = vxc("run", "-", stdin=SCALE)
+    assert (got.status, got.err) == (0, "note: no GPU (none fitted): running on the flat interpreter\n")
+
+
+def test_ir_is_no_kernel_source():
+    got = run("-", stdin=vxc("compile", "-", "--emit", "ir", stdin=SCALE).out)
+    assert got.status == 2 and "<stdin> is IR" in got.err
