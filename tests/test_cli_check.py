@@ -28,7 +28,7 @@ BAD = [
     ("constant index",     HEAD + "    local l: f32[4] = 0.0;\n    y[0] = l[4];\n}\n", "E0215", "3:14"),
     ("in parameter",       body("x[i] = 1.0; y[i] = x[i];"),                 "E0211", "2:23"),
     ("racing parallel",    body("y[0] = y[0] + x[i];"),                      "E0312", "2:23"),
-    ("/ on ints",          body("y[i] = (k[i] / 2) as f32;"),                "E0203", "2:31"),
+    ("/ on ints",          body("y[i] = (k[i] / 2) as f32;"),                "E0203", "2:30"),
     ("division by zero",   body("y[i] = (k[i] // 0) as f32;"),               "E0217", "2:39"),
     ("generic unbound",    "kernel f<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } }\n", "E0218", "1:10"),
 ]  # fmt: skip

@@ -64,7 +64,7 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        return emit(self.plan, self.source.name if self.source else "", debug=self.debug)
+        return emit(self.plan, self.source.name if self.source else "", debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
     def binary(self) -> Binary:

@@ -21,11 +21,12 @@ from vxc.target import MAX_PARAMETER_BYTES
 _WIDEST = 120  # columns of a function head
 
 
-def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool = False) -> str:
+def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool = False, bounds: bool = True) -> str:
     """The text of all kernels of a plan at stage=thread.
 
     `source_name` is the .vx file in comments and, with `lines`, in `#line`. With `debug` the text checks indices, divisors
-    and assertions, and stops with the place in the source. Raises VxcError: E0402, E0715.
+    and assertions, and stops with the place in the source. `bounds` says how many threads a block has, over which NVRTC
+    ignores `--maxrregcount`. Raises VxcError: E0402, E0715.
     """
     shared = _shared_arguments(plan)
     externs: dict[tuple[str, str], str] = {}
@@ -37,16 +38,16 @@ def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool =
         body = Body(kernel, names, source_name, lines, debug)
         write_statements(body)
         externs |= body.externs
-        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params), *body.lines, "}"]))
+        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params, bounds), *body.lines, "}"]))
     arena = [f"extern __shared__ __align__(16) unsigned char {ARENA}[];"] * any(k.attr("shared_bytes") for k in plan.kernels)
     text = "\n\n".join([*arena, *externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))
     return f"{prelude}\n{text}" if prelude else text
 
 
-def _head(kernel: Kernel, params: list[str]) -> str:
-    bounds = ", ".join(str(kernel.attr(name)) for name in ("threads", "min_blocks") if kernel.attr(name))
-    start = f'extern "C" __global__ void __launch_bounds__({bounds}) {kernel_symbol(kernel.name)}('
+def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
+    numbers = ", ".join(str(kernel.attr(name)) for name in ("threads", "min_blocks") if kernel.attr(name))
+    start = f'extern "C" __global__ void {f"__launch_bounds__({numbers}) " * bounds}{kernel_symbol(kernel.name)}('
     line = f"{start}{', '.join(params)}) {{"
     return line if len(line) <= _WIDEST else f"{start}\n    " + ",\n    ".join(params) + ") {"
 

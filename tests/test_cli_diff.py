@@ -1,0 +1,132 @@
+"""`vxc diff`, the comparison behind it, and which outputs are exact."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from cli_tool import SAMPLES, SCALE, TWO, vxc
+
+from vxc.analysis.exactness import ATOMICS, ELEMENTARY, inexact
+from vxc.cli import diff as diff_command
+from vxc.diag import Diagnostic, VxcError
+from vxc.diff import ULPS, Executor, compare, disagreements
+from vxc.driver import compile
+from vxc.dtypes import DTYPES
+from vxc.inputs import Call
+from vxc.source import Source
+
+NAN, INF = float("nan"), float("inf")
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+def test_a_line_for_each_kernel():
+    got = vxc("diff", "-", stdin=TWO)
+    assert got.status == 0
+    places = "ast, flat, flat:team, flat:thread" + (", gpu" if ", gpu" in got.out else "")
+    assert got.out == "".join(f"<stdin>: {name}: {places} agree on 4 sets of inputs\n" for name in ("dbl", "inc"))
+
+
+@pytest.mark.parametrize("name", ["softmax", "histogram", "scatter", "cross_entropy", "dropout"])
+def test_samples_agree(name):
+    assert vxc("diff", SAMPLES / f"{name}.vx", "--seed", "7").status == 0
+
+
+def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
+    def wrong_threads(name, kernel, plan, debug=False):
+        executor = real(name, kernel, plan, debug)
+
+        def run(call, seed):
+            results = executor.run(call, seed)
+            if "lower-to-threads" in plan.kernels[0].done:
+                results["y"][1, 2] = 7
+            return results
+
+        return Executor(name, run)
+
+    real = diff_command.flat_executor
+    monkeypatch.setattr(diff_command, "flat_executor", wrong_threads)
+    got = vxc("diff", "-", stdin=SCALE)
+    assert got.status == 3
+    assert got.out.startswith("<stdin>: scale: ast and flat:thread differ on random inputs 1: y[1, 2] is 7.0, expected ")
+    assert got.out.endswith(" (1 of 21 elements differ); it comes with pass lower-to-threads\n")
+    assert json.loads(vxc("diff", "-", "--json", stdin=SCALE).out)[0]["difference"].startswith("ast and flat:thread differ")
+
+
+def test_a_kernel_without_an_example_and_the_files_beside_it():
+    got = vxc("diff", "-", SAMPLES / "saxpy.vx", stdin=SCALE.partition("example")[0])
+    assert got.status == 1
+    assert "error[E0708]: `scale` has no `example` line" in got.err and "saxpy: ast, flat" in got.out
+
+
+@pytest.mark.parametrize(
+    "expected, got, causes, same",
+    [
+        (f32(1, NAN), f32(1, -NAN), (), True),
+        (f32(0.0), f32(-0.0), (), False),
+        (f32(1), np.nextafter(f32(1), f32(2)), (), False),
+        (f32(1), np.nextafter(f32(1), f32(2)), {ELEMENTARY}, True),
+        (f32(1, 0), f32(1, 2 * ULPS * 2**-23), {ELEMENTARY}, False),
+        (f32(INF), f32(3.4028235e38), {ELEMENTARY}, True),
+        (f32(INF), f32(1), {ELEMENTARY}, False),
+        (f32(1), f32(NAN), {ELEMENTARY}, False),
+        (f32(1, INF), f32(NAN, NAN), {ATOMICS}, True),
+        (f32(1, 2), f32(NAN, 2), {ATOMICS}, False),
+        (np.array([3, 2**62]), np.array([4, 2**62]), {ELEMENTARY}, True),
+        (np.array([3]), np.array([5]), {ELEMENTARY}, False),
+    ],
+)
+def test_compare(expected, got, causes, same):
+    assert (compare("y", expected, got, causes) is None) == same
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.bits != 4], ids=str)
+def test_compare_works_on_every_dtype(dtype):
+    zeros, ones = np.zeros((2, 3), dtype.numpy), np.ones((2, 3), dtype.numpy)
+    assert compare("y", ones, ones.copy()) is None
+    found = compare("y", zeros, ones)
+    assert (found.index, found.count, found.size) == ((0, 0), 6, 6)
+    assert compare("y", np.zeros((0, 3), dtype.numpy), np.zeros((0, 3), dtype.numpy)) is None
+
+
+def test_two_faults_of_one_kind_agree_and_one_fault_alone_is_a_difference():
+    def fault(call, seed):
+        raise VxcError(Diagnostic("E0720", "index 9"))
+
+    good, bad = Executor("good", lambda call, seed: {"y": f32(1)}), Executor("bad", fault)
+    inputs = {"set": Call({}, {}, {})}
+    assert not list(disagreements([bad, bad], inputs))
+    assert str(next(disagreements([good, bad], inputs))) == "good and bad differ on set: one reports E0720, index 9"
+
+
+EXACTNESS = [
+    ("y[i] = x[i] * 2.0;", {}),
+    ("y[i] = sqrt(x[i]) / 3.0 + max(x[i], 1.0);", {}),
+    ("y[i] = exp(x[i]);", {"y": {ELEMENTARY}}),
+    ("let e = exp(x[i]); y[i] = x[i]; z[i] = e as i32;", {"z": {ELEMENTARY}}),
+    ("if tanh(x[i]) > 0.5 { y[i] = 1.0; }", {"y": {ELEMENTARY}}),
+    ("var s: f32 = 0.0; serial j in 4 { s += log(x[i]); } y[i] = s;", {"y": {ELEMENTARY}}),
+    ("serial j in 4 { if sin(x[i]) > 0.5 { break; } y[i] = j as f32; }", {"y": {ELEMENTARY}}),
+    ("local l: f32[2] = 0.0; l[1] = erf(x[i]); y[i] = l[0];", {"y": {ELEMENTARY}}),
+    ("y[i] = x[(cos(x[i]) as i64) % N];", {"y": {ELEMENTARY}}),
+    ("atomic_add(y[0], x[i]);", {"y": {ATOMICS}}),
+    ("atomic_max(y[0], x[i]); atomic_add(z[0], 1);", {}),
+    ("atomic_add(y[0], exp(x[i]));", {"y": {ATOMICS, ELEMENTARY}}),
+]
+
+
+@pytest.mark.parametrize("statements, expected", EXACTNESS, ids=[row[0] for row in EXACTNESS])
+def test_which_outputs_are_exact(statements, expected):
+    text = f"kernel f(x: f32[N], inout y: f32[N], inout z: i32[N]) {{ parallel i in N {{ {statements} }} }}"
+    compiled = compile(Source("f.vx", text))
+    assert inexact(compiled.tile) == expected
+    assert inexact(compiled.plan) == expected
+
+
+def test_a_looser_mode_makes_all_float_arithmetic_inexact():
+    text = "@fp(contract) kernel f(x: f32[N], out y: f32[N], out z: f32[N]) { parallel i in N { y[i] = x[i] * 2.0 + 1.0; z[i] = x[i]; } }"
+    assert inexact(compile(Source("f.vx", text)).tile) == {"y": {ELEMENTARY}}
