@@ -18,7 +18,7 @@ State = tuple[Scalar, ...]
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Reduction `op`, its elements of dtype `dtype` (already that of the accumulator, but for argmax and argmin)."""
+    """Reduction `op` in the dtype `dtype`, that of partial results; for argmax and argmin of their values. Elements may be narrower."""
 
     op: str
     dtype: DType
@@ -44,6 +44,7 @@ class Accumulator:
 
     def feed(self, b: Builder, state: State, operands: tuple[Scalar, ...], index: Scalar) -> State:
         """The state after one more element."""
+        operands = tuple(self.widened(b, x) for x in operands)
         if self.op == "dot":
             x, y = operands
             if self.dtype.is_float:
@@ -51,6 +52,10 @@ class Accumulator:
             return (b.emit("add", state[0], b.emit("mul", x, y)),)
         x = b.emit("abs", operands[0]) if self.op == "absmax" else operands[0]
         return self.join(b, state, (x, index) if self.finds_index else (x,))
+
+    def widened(self, b: Builder, x: Scalar) -> Scalar:
+        """An element in the dtype of partial results."""
+        return x if x.dtype is self.dtype else b.emit("cast", x, dtype=self.dtype)
 
     def join(self, b: Builder, one: State, two: State) -> State:
         """Two partial results as one."""

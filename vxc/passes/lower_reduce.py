@@ -15,7 +15,7 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
-from vxc.semantics import Order
+from vxc.semantics import Order, accumulator
 
 WARP = 32
 
@@ -141,7 +141,8 @@ class Reduction:
 
 
 def accumulator_of(inst: Inst, body) -> Accumulator:
-    """The accumulator of a `reduce`, its element dtype read off the `contribute` that stands at its own level."""
+    """The accumulator of a `reduce`, from the dtype of the `contribute` that stands at its own level."""
     regions = Regions.of(body)
-    contribute = next(body[i] for i in regions.top() if body[i].op == "contribute")
-    return Accumulator(inst.attr("op"), contribute.operands[0].dtype)
+    element = next(body[i] for i in regions.top() if body[i].op == "contribute").operands[0].dtype
+    acc = Accumulator(inst.attr("op"), element)
+    return acc if acc.finds_index else Accumulator(acc.op, accumulator(acc.op, element))

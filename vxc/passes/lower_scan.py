@@ -94,6 +94,7 @@ class _Own:
         return cls(acc, running, total)
 
     def put(self, b: Builder, x: Scalar, v: Scalar) -> None:
+        x = self.acc.widened(b, x)
         joined = self.acc.join(b, (b.emit("load", self.total),), (x,))[0]
         joined = b.emit("select", b.emit("eq", v, 0), x, joined)
         b.emit("store", self.running, v, joined)
