@@ -56,7 +56,6 @@ def resources(compiled: Compiled) -> list[str]:
     for kernel in compiled.plan.kernels:
         used = binary.kernels[compiled.symbol(kernel.name)]
         spills = f"{used.spill_stores + used.spill_loads} bytes spilled" if used.spill_stores + used.spill_loads else "no spills"
-        shared = used.shared + kernel.attr("shared_bytes", 0)
         stack = f", {used.stack} bytes of stack" if used.stack else ""
         shared = used.shared + kernel.attr("shared_bytes", 0)
         lines.append(f"{kernel.name}: {binary.arch}, {used.registers} registers, {spills}, {shared} bytes shared{stack}")
