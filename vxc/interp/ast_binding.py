@@ -1,4 +1,4 @@
-"""A typed kernel's signature for `vxc.binding`: sizes and strides written as plain names bind, all others are checked after."""
+"""The signature of a typed kernel or program for `vxc.binding`: sizes and strides written as plain names bind, others are checked."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from math import prod
 
 from vxc.binding import ArrayParam, Binding, Described, Number, ScalarParam, Size, bind, row_major
 from vxc.diag import Diagnostic, VxcError
-from vxc.frontend.typed import Array, Const, Expr, TypedKernel, Var
+from vxc.frontend.typed import Array, Const, Expr, Var
+from vxc.interp.ast_machine import Code
 
 Known = Mapping[str, Number]
 Evaluate = Callable[[Known, Expr], int]  # the value of a size, given dimensions and scalars by name
 
 
-def bind_kernel(
-    kernel: TypedKernel, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None, evaluate: Evaluate
+def bind_code(
+    code: Code, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None, evaluate: Evaluate
 ) -> Binding:
     """As `bind`, with every size and stride compared with what is written, and the shapes of missing `out` arrays complete."""
-    params = tuple(_param(p) for p in kernel.params)
-    binding = bind(params, arrays, scalars, dims, source=kernel.source)
+    params = tuple(_param(p) for p in code.params)
+    binding = bind(params, arrays, scalars, dims, source=code.source)
     known: dict[str, Number] = {**binding.dims, **binding.scalars}
-    known |= _hidden(kernel, arrays, known, evaluate)
-    shapes = {array.name: _shape(kernel, array, binding.shapes[array.name], known, evaluate) for array in kernel.arrays}
-    for array in kernel.arrays:
+    known |= _hidden(code, arrays, known, evaluate)
+    shapes = {array.name: _shape(code, array, binding.shapes[array.name], known, evaluate) for array in code.arrays}
+    for array in code.arrays:
         if array.name in arrays:
-            _check_strides(kernel, array, arrays[array.name], known, evaluate)
-    return replace(binding, dims={dim.name: int(known[dim.name]) for dim in kernel.dims}, shapes=shapes)
+            _check_strides(code, array, arrays[array.name], known, evaluate)
+    return replace(binding, dims={dim.name: int(known[dim.name]) for dim in code.dims}, shapes=shapes)
 
 
 def _param(param) -> ArrayParam | ScalarParam:
@@ -50,10 +51,10 @@ def _strides(array: Array) -> list[Sequence[Expr]]:
     return [allotted[axis + 1 :] for axis in range(len(allotted))]
 
 
-def _hidden(kernel: TypedKernel, arrays: Mapping[str, Described], known: Known, evaluate: Evaluate) -> dict[str, int]:
+def _hidden(code: Code, arrays: Mapping[str, Described], known: Known, evaluate: Evaluate) -> dict[str, int]:
     """Pitches that no stride shows alone: `f32[B, M : lm, N]` has the stride lm * N. Closest packing where nothing shows them."""
     found: dict[str, int] = {}
-    for array in kernel.arrays:
+    for array in code.arrays:
         for axis, (pitch, size) in enumerate(zip(array.pitches, array.shape)):
             name = _size(pitch) if pitch else None
             if not isinstance(name, str) or name in known or name in found:
@@ -66,19 +67,19 @@ def _hidden(kernel: TypedKernel, arrays: Mapping[str, Described], known: Known, 
     return found
 
 
-def _shape(kernel: TypedKernel, array: Array, shape: Sequence[int | None], known: Known, evaluate: Evaluate) -> tuple[int, ...]:
+def _shape(code: Code, array: Array, shape: Sequence[int | None], known: Known, evaluate: Evaluate) -> tuple[int, ...]:
     complete = []
     for axis, (size, expr) in enumerate(zip(shape, array.shape)):
         wanted = evaluate(known, expr)
         size = wanted if size is None else size
         if size != wanted or size < 0:
-            text = f"dimension {axis} of `{array.name}` is {size}, but its declared size `{kernel.source.slice(expr.span)}` is {wanted}"
-            raise VxcError(Diagnostic("E0705", text, kernel.source, array.span))
+            text = f"dimension {axis} of `{array.name}` is {size}, but its declared size `{code.source.slice(expr.span)}` is {wanted}"
+            raise VxcError(Diagnostic("E0705", text, code.source, array.span))
         complete.append(size)
     return tuple(complete)
 
 
-def _check_strides(kernel: TypedKernel, array: Array, given: Described, known: Known, evaluate: Evaluate) -> None:
+def _check_strides(code: Code, array: Array, given: Described, known: Known, evaluate: Evaluate) -> None:
     if not any(array.pitches[1:]) or 0 in given.shape:
         return
     strides = given.strides or row_major(given.shape)
@@ -86,4 +87,4 @@ def _check_strides(kernel: TypedKernel, array: Array, given: Described, known: K
         wanted = prod(evaluate(known, e) for e in factors)
         if given.shape[axis] > 1 and strides[axis] != wanted:
             text = f"stride {axis} of `{array.name}` (in elements) is {strides[axis]}, but {wanted} is declared"
-            raise VxcError(Diagnostic("E0706", text, kernel.source, array.span))
+            raise VxcError(Diagnostic("E0706", text, code.source, array.span))

@@ -1,7 +1,8 @@
-"""The AST interpreter: what a typed kernel computes, evaluated on whole NumPy arrays, with no compiler in between.
+"""The AST interpreter: what a typed kernel or program computes, evaluated on whole NumPy arrays, with no compiler in between.
 
 Each parallel loop and each comprehension opens an array axis, each branch a mask (`ast_scope`). Results equal the
-definition in `vxc.semantics` to the bit; reductions follow the order that their node carries.
+definition in `vxc.semantics` to the bit; reductions follow the order that their node carries. A program runs its kernels
+one after the other, on arrays that they share.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from vxc.binding import Binding, Described, Number, describe
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import F64, I8, DType
-from vxc.frontend.typed import Atomic, Load, TypedKernel
-from vxc.interp.ast_binding import bind_kernel
+from vxc.frontend.typed import Array, Atomic, Copy, Load
+from vxc.frontend.typed_program import ProgramCall, TypedProgram
+from vxc.interp.ast_binding import bind_code
 from vxc.interp.ast_expr import EXPRESSIONS
-from vxc.interp.ast_machine import Machine, walk
+from vxc.interp.ast_machine import Code, Machine, walk
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Scope
 from vxc.interp.ast_stmt import STATEMENTS
@@ -25,7 +28,7 @@ _HANDLERS = {**EXPRESSIONS, **STATEMENTS}
 
 
 def run_ast(
-    kernel: TypedKernel,
+    code: Code,
     arrays: Mapping[str, np.ndarray],
     scalars: Mapping[str, object],
     *,
@@ -34,7 +37,7 @@ def run_ast(
     debug: bool = True,
     trap_div: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Run a kernel; gives every `out` and `inout` array, new ones: what is passed stays as it is.
+    """Run a kernel or a program; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
     An `out` array may be missing: then it is allocated, its size taken from the other arrays or from `dims`, and holds NaN
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
@@ -42,12 +45,12 @@ def run_ast(
     integer division by 0.
     Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724 and E0731 for faults on the way.
     """
-    machine = Machine(kernel, _HANDLERS, debug, trap_div)
+    machine = Machine(code, _HANDLERS, debug, trap_div)
     with np.errstate(all="ignore"):
-        binding = bind_shapes(kernel, {name: describe(array) for name, array in arrays.items()}, scalars, dims)
+        binding = bind_shapes(code, {name: describe(array) for name, array in arrays.items()}, scalars, dims)
         _bind_scalars(machine, {**binding.dims, **binding.scalars})
-        loaded = {node.array for node in walk(kernel.body) if isinstance(node, (Load, Atomic))}
-        for array in kernel.arrays:
+        loaded = _loaded(code)
+        for array in code.arrays:
             data = arrays.get(array.name)
             if array.mode == "in":
                 machine.memory[array] = Storage(data, constant=True)
@@ -56,21 +59,61 @@ def run_ast(
             watched = debug and array.mode == "out" and array in loaded
             written = np.zeros(data.shape, np.bool_) if watched else None
             machine.memory[array] = Storage(data, written=written)
-        machine.run(kernel.body, Scope())
-    return {array.name: machine.memory[array].data for array in kernel.arrays if array.mode != "in"}
+        if isinstance(code, TypedProgram):
+            _run_program(machine, code)
+        else:
+            machine.run(code.body, Scope())
+    return {array.name: machine.memory[array].data for array in code.arrays if array.mode != "in"}
+
+
+def _loaded(code: Code) -> set[Array]:
+    """The arrays that may be read before they are written."""
+    if isinstance(code, TypedProgram):
+        return set(code.arrays)
+    nodes = list(walk(code.body))
+    return {n.array for n in nodes if isinstance(n, (Load, Atomic))} | {n.source.array for n in nodes if isinstance(n, Copy)}
+
+
+def _run_program(machine: Machine, program: TypedProgram) -> None:
+    for symbol, value in program.lets:
+        machine.values[symbol] = machine.run(value, Scope())
+    for array in program.locals:
+        shape = tuple(int(machine.run(size, Scope())) for size in array.shape)
+        if min(shape, default=0) < 0:
+            text = f"`{array.name}` would have the shape {list(shape)}"
+            raise VxcError(Diagnostic("E0705", text, program.source, array.span, help="a size is 0 or more"))
+        written = np.zeros(shape, np.bool_) if machine.debug else None
+        machine.memory[array] = Storage(poison(shape, array.dtype), written=written)
+    for call in program.calls:
+        _run_call(machine, call)
+
+
+def _run_call(outer: Machine, call: ProgramCall) -> None:
+    """Run a kernel on the program's memory; its shapes are checked as those of any call."""
+    kernel, scalars = call.kernel, {}
+    machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div)
+    for param, arg in zip(kernel.params, call.args, strict=True):
+        if isinstance(arg, Array):
+            machine.memory[param] = outer.memory[arg]
+        else:
+            scalars[param.name] = outer.run(arg, Scope()).item()
+    dims = {dim.name: int(outer.run(size, Scope())) for dim, size in zip(kernel.dims, call.dims, strict=True)}
+    binding = bind_shapes(kernel, {array.name: describe(machine.memory[array].data) for array in kernel.arrays}, scalars, dims)
+    _bind_scalars(machine, {**binding.dims, **binding.scalars})
+    machine.run(kernel.body, Scope())
 
 
 def bind_shapes(
-    kernel: TypedKernel, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None = None
+    code: Code, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None = None
 ) -> Binding:
-    """Check a call of `kernel` and give the shape of every array parameter, of missing `out` arrays too."""
+    """Check a call and give the shape of every array parameter, of missing `out` arrays too."""
 
     def evaluate(known: Mapping[str, Number], expr) -> int:
-        machine = Machine(kernel, _HANDLERS, False, False)
+        machine = Machine(code, _HANDLERS, False, False)
         _bind_scalars(machine, known)
         return int(machine.run(expr, Scope()))
 
-    return bind_kernel(kernel, arrays, scalars, dims, evaluate)
+    return bind_code(code, arrays, scalars, dims, evaluate)
 
 
 def poison(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -83,7 +126,7 @@ def poison(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
 
 
 def _bind_scalars(machine: Machine, known: Mapping[str, Number]) -> None:
-    for symbol in (*machine.kernel.dims, *machine.kernel.params):
+    for symbol in (*machine.code.dims, *machine.code.params):
         value = known.get(symbol.name)
         if value is not None:
             is_float = isinstance(value, float)

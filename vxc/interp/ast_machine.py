@@ -15,6 +15,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import I64
 from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var, Window
+from vxc.frontend.typed_program import TypedProgram
 from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
@@ -22,15 +23,17 @@ from vxc.interp.ast_watch import Collision, Watch
 from vxc.semantics import Order, evaluate
 from vxc.source import Span
 
+Code = TypedKernel | TypedProgram
+
 BUDGET = 1 << 20  # points that may be open at once: parallel axes are cut to that; more makes NumPy slower, not faster
 OPENING = ("parallel", "grid")  # loops whose iterations are an axis; so is an outermost `persistent`
 
 
 @dataclass(eq=False)
 class Machine:
-    """One run of one kernel. `values` holds scalars by symbol, `unwritten` the points where a var holds nothing yet."""
+    """One run of one kernel or program. `values` holds scalars by symbol, `unwritten` the points where a var holds nothing yet."""
 
-    kernel: TypedKernel
+    code: Code
     handlers: Handlers
     debug: bool
     trap_div: bool
@@ -135,14 +138,14 @@ class Machine:
                 one, two = (self._iteration(watch, scope, number) for number in (fault.first, fault.second))
                 text = f"`@independent` does not hold: {one} {fault.verbs[0]} {element}, which {two} {fault.verbs[1]}"
                 hint = "use `atomic_add`, `atomic_max` or `atomic_min`, or a `serial` loop"
-                raise VxcError(Diagnostic("E0722", text, self.kernel.source, node.span, help=hint)) from None
+                raise VxcError(Diagnostic("E0722", text, self.code.source, node.span, help=hint)) from None
 
     # Diagnostics ----------------------------------------------------------------------------------------------------------------
 
     def error(self, code: str, message: str, span: Span, scope: Scope, where: np.ndarray, help: str = "") -> VxcError:
         """A fault at the first point of `where`, whose iteration goes into the message."""
         at = ", ".join(f"{s.name}={self._at(pad(self.values[s], scope.depth), where, scope)}" for s in scope.indices)
-        return VxcError(Diagnostic(code, f"{message} (at {at})" if at else message, self.kernel.source, span, help=help))
+        return VxcError(Diagnostic(code, f"{message} (at {at})" if at else message, self.code.source, span, help=help))
 
     def _at(self, value: np.ndarray, where: np.ndarray, scope: Scope):
         """A value at the first point of `where`."""

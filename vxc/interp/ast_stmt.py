@@ -66,7 +66,7 @@ def _set_var(machine: Machine, node: SetVar, scope: Scope):
     value = yield node.value, scope
     if any(axis.total > 1 for axis in scope.axes[depth:]):
         text = f"iterations of a parallel loop all assign to `{symbol.name}`, which is declared outside it"
-        raise VxcError(Diagnostic("E0722", text, machine.kernel.source, node.span, help="use a reduction such as `sum`"))
+        raise VxcError(Diagnostic("E0722", text, machine.code.source, node.span, help="use a reduction such as `sum`"))
     value = value.reshape(value.shape[:depth])
     missing = machine.unwritten.pop(symbol, None)
     if scope.mask is not None:
