@@ -24,7 +24,7 @@ from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, content, form, gather, split
 from vxc.analysis.ranges import Ranges
 
-DISTANCE = Atom("distance")  # how many iterations lie between the two
+DISTANCE = Atom("distance")  # between the two iterations
 MAX_TOUCHES = 64  # accesses of one buffer that are compared pair by pair
 
 
@@ -72,12 +72,22 @@ def separate(facts: KernelFacts, loop: LoopFact, a: Touch, b: Touch) -> bool:
     if _impossible(equations, limits, ranges):
         return True
     p1, p2 = Atom(loop.index.name, 1), Atom(loop.index.name, 2)
-    step = form(abs(loop.step.value or 1))
-    ends = ranges.with_bounds({DISTANCE: (form(1), loop.stop - 1 - loop.start if loop.step.value == 1 else None)})
     return all(
-        _impossible(_put(equations, far, form(near) + step * form(DISTANCE)), _put(limits, far, form(near) + step * form(DISTANCE)), ends)
+        any(_impossible(_put(equations, far, form(near) + gap), _put(limits, far, form(near) + gap), apart) for gap, apart in _gaps(loop, ranges))
         for near, far in ((p1, p2), (p2, p1))
     )
+
+
+def _gaps(loop: LoopFact, ranges: Ranges) -> Iterator[tuple[Form, Ranges]]:
+    """How far apart two iterations' indices are: so many steps, and a distance within the loop's bounds."""
+    step = loop.step.value
+    widest = loop.stop - 1 - loop.start
+    if step == 1:
+        yield form(DISTANCE), ranges.with_bounds({DISTANCE: (form(1), widest)})
+        return
+    yield form(abs(step or 1)) * form(DISTANCE), ranges.with_bounds({DISTANCE: (form(1), None)})
+    if step is not None and step > 1:
+        yield form(DISTANCE), ranges.with_bounds({DISTANCE: (form(step), widest)})
 
 
 def merged(loop: LoopFact, accesses: Sequence[Access]) -> list[Touch]:

@@ -8,7 +8,7 @@ from math import prod
 
 from vxc.dtypes import DTYPES, I64, DType
 from vxc.fuzz.program import Array, Dim
-from vxc.fuzz.state import ARRAYS, VOLUME, Binder, Context, Indices, Level, Name, State
+from vxc.fuzz.state import ARRAYS, STEPS, VOLUME, Binder, Context, Indices, Level, Name, State
 
 INDEX_TYPES = [DTYPES[name] for name in ("i32", "i64", "u8", "u32", "i16")]
 ELEMENTS = 20_000  # of one array
@@ -155,7 +155,7 @@ def _levels(level: Level | None) -> Iterator[Level]:
 
 def row_dims(s: State, ctx: Context) -> tuple[Dim, ...]:
     """The extents of a row to reduce or fill, small enough for where `ctx` stands."""
-    fitting = [d for d in s.dims if d.size * ctx.volume <= VOLUME]
+    fitting = [d for d in s.dims if d.size * ctx.volume <= VOLUME and d.size * ctx.steps <= 8 * STEPS]
     few = Dim(str(n := s.pick((1, 2, 3, 4, 5, 8))), n, True)
     dim = s.pick(fitting) if fitting and s.chance(0.8) else few
     return (dim,) if s.chance(0.95) or dim.size * ctx.volume * 4 > VOLUME else (dim, few)

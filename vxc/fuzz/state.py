@@ -116,7 +116,8 @@ class Context:
 
     In a row statement `row` is set, `target` is the assigned array with the text of its element, and `scans` says whether
     a scan may stand here (an empty text: it may not be read). `stable` allows only what nothing writes, `pure` no arrays.
-    `loop` is the innermost loop's kind.
+    `loop` is the innermost loop's kind; `steps` counts trips that may have to follow one another; `loose` says that the
+    statement stands in control flow outside of all parallel loops.
     """
 
     level: Level
@@ -131,9 +132,12 @@ class Context:
     pure: bool = False
     loop: str = ""
     volume: int = 1
+    steps: int = 1
+    loose: bool = False
 
 
 VOLUME = 40_000  # executions of one expression
+STEPS, LOOSE_STEPS = 200, 30  # trips that may have to follow one another; where one block does all the work
 ARRAYS = 10  # parameters, before existing ones are preferred
 
 # How often each type is that of an array.

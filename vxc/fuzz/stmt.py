@@ -10,7 +10,7 @@ from vxc.dtypes import BOOL, DTYPES, F64, I32, I64, DType
 from vxc.fuzz.access import index, index_name, own, row_dims
 from vxc.fuzz.expr import bare_literal, expr, order_attributes, row_expr
 from vxc.fuzz.program import Array, Dim
-from vxc.fuzz.state import VOLUME, Binder, Context, Indices, Level, Name, Row, RowName, State
+from vxc.fuzz.state import LOOSE_STEPS, STEPS, VOLUME, Binder, Context, Indices, Level, Name, Row, RowName, State
 from vxc.semantics import SCANS
 
 Made = tuple[list[str], Context]
@@ -50,7 +50,8 @@ def statement(s: State, ctx: Context) -> Made:
 
 def _nested(s: State, ctx: Context, **changes) -> list[str]:
     """A block in braces, of which nothing is known afterwards."""
-    lines, _ = block(s, replace(ctx, **changes), s.random.randint(1, 3))
+    loose = ctx.loose or ctx.level.parent is None
+    lines, _ = block(s, replace(ctx, loose=loose, **changes), s.random.randint(1, 3))
     return _indent(lines)
 
 
@@ -203,24 +204,36 @@ def _serial(s: State, ctx: Context) -> Made | None:
     if s.chance(0.3):
         ranges = [(f"({expr(s, ctx, I32, 2)} as i64) % 4", 3, 4)]
     text, trips, limit = s.pick(ranges)
-    if ctx.volume * trips > VOLUME:
+    if not _affordable(ctx, trips):
         return None
     name = s.fresh("k")
-    inner = replace(ctx, names=(*ctx.names, Name(name, I64, "index", ctx.level, limit)), loop="serial", volume=ctx.volume * max(trips, 1))
+    inner = _repeated(replace(ctx, names=(*ctx.names, Name(name, I64, "index", ctx.level, limit)), loop="serial"), trips)
     attr = s.weighted(["", "@unroll(2) "], [6, 1])
     return [f"{attr}serial {name} in {text} {{", *_nested(s, inner), "}"], ctx
 
 
-def _unroll(s: State, ctx: Context) -> Made:
+def _affordable(ctx: Context, trips: int) -> bool:
+    return ctx.volume * trips <= VOLUME and ctx.steps * trips <= (LOOSE_STEPS if ctx.loose else STEPS)
+
+
+def _repeated(ctx: Context, trips: int) -> Context:
+    return replace(ctx, volume=ctx.volume * max(trips, 1), steps=ctx.steps * max(trips, 1))
+
+
+def _unroll(s: State, ctx: Context) -> Made | None:
+    if not _affordable(ctx, 3):
+        return None
     name = s.fresh("u")
-    inner = replace(ctx, names=(*ctx.names, Name(name, I64, "index", ctx.level, 4)), loop="unroll", volume=ctx.volume * 3)
+    inner = _repeated(replace(ctx, names=(*ctx.names, Name(name, I64, "index", ctx.level, 4)), loop="unroll"), 3)
     return [f"unroll {name} in {s.pick(('3', '1..4', '0..4 step 2'))} {{", *_nested(s, inner), "}"], ctx
 
 
-def _while(s: State, ctx: Context) -> Made:
+def _while(s: State, ctx: Context) -> Made | None:
+    if not _affordable(ctx, 3):
+        return None
     name = s.fresh("c")
     ctx = replace(ctx, names=(*ctx.names, Name(name, I32, "counter", ctx.level)))
-    body = _nested(s, ctx, loop="while", volume=ctx.volume * 3)
+    body = _nested(s, _repeated(ctx, 3), loop="while")
     cond = f"{name} < {s.pick((1, 2, 3))}" + (f" && {expr(s, ctx, BOOL, 2)}" if s.chance(0.5) else "")
     return [f"var {name}: i32 = 0;", f"while {cond} {{", f"    {name} += 1;", *body, "}"], ctx
 
@@ -248,11 +261,13 @@ def parallel(s: State, ctx: Context) -> Made | None:
         return None
     binders, ranges = _binders(s, ctx, nested)
     volume = prod(max(b.dim.size, 1) for b in binders)
-    if volume > ITERATIONS or ctx.volume * volume > VOLUME:
+    spread = not nested and not ctx.loose  # over blocks
+    if volume > ITERATIONS or not (spread or _affordable(ctx, volume)):
         return None
     level = Level(ctx.level, tuple(binders))
     names = (*ctx.names, *(index_name(b, level) for b in binders))
-    inner = replace(ctx, level=level, names=names, loop="parallel", volume=ctx.volume * volume)
+    inner = _repeated(ctx, volume)
+    inner = replace(inner, level=level, names=names, loop="parallel", steps=ctx.steps if spread else inner.steps)
     lines, inner = block(s, inner, s.random.randint(0, 5 - 2 * nested))
     last, inner = (_store if s.chance(0.7) else _row_store)(s, inner)
     attrs = ['@independent("an order names each place once")'] if level.promised else []

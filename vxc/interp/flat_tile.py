@@ -87,6 +87,8 @@ class Axis(Frame):
 
     def restore(self, m: TileMachine) -> None:
         m.shape, m.gone, m.place, m.mask = self.shape, self.gone, self.place, self.saved
+        epoch = np.asarray(m.epoch)
+        m.epoch = epoch.max(axis=tuple(range(m.depth, epoch.ndim)), initial=0)
 
     def done(self, m: TileMachine) -> int:
         self.restore(m)
@@ -186,9 +188,10 @@ def _extent(m: TileMachine, inst: Inst) -> int:
 
 def barrier(m: TileMachine, step: Step) -> None:
     """Stage=team: orders what the threads of an iteration did before with what they do after."""
-    if m.place is not None and m.depth > 1:
+    loops = [f.step.inst for f in m.frames if isinstance(f, Axis)]
+    if any(inst.attr("map") != "all" for inst in loops[1:]):
         raise m.fault("E0726", "a barrier in a loop over lanes, which not all lanes run alike", step.inst)
-    m.epoch = m.epoch + np.where(m.mask, 1, 0) if m.mask is not True else m.epoch + 1
+    m.epoch = lift(np.asarray(m.epoch), m.depth) + np.where(m.mask, 1, 0)
 
 
 def block_array(m: TileMachine, step: Step) -> None:
