@@ -7,8 +7,8 @@ After:  where a parallel loop holds nothing but another whose bounds do not depe
     %i = loop 0, %M {.., kind="parallel"}            %0: i64 = mul %M, %N
       %j = loop 0, %N {.., kind="parallel"}          %i = loop 0, %0 {.., kind="parallel"}
         store @y, %i, %j, 0.0:f32            ->        %j: i64 = mod %i, %N
-      end %j                                           %2: i64 = floordiv %i, %N
-    end %i                                             store @y, %2, %j, 0.0:f32
+      end %j                                           %1: i64 = floordiv %i, %N
+    end %i                                             store @y, %1, %j, 0.0:f32
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
         warp take its iterations.
 
-    %i = loop 0, %M {..}                         role {name="main", warps=8}
-      %j = loop 0, %N {..}                         %q = loop 0, %0 {.., map="blocks"}
-        %0: f32 = load @x, %i, %j       ->           %j: i64 = mod %q, %N
-        store @y, %i, %j, %0                         %1: i64 = floordiv %q, %N
-      end %j                                         %2: f32 = load @x, %1, %j
-    end %i                                           store @y, %1, %j, %2
+    %i = loop 0, %M {..}                           role {name="main", warps=8}
+      %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
+      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0
+        store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes"}
+      end %j                                             store @y, %i, %j, %0
+    end %i
 
 The group is the widest order of lanes in the body: an order of L lanes is run by L threads. Up to 32 lanes, groups share
 warps and meet by shuffles; a wider group is a block of its own.
