@@ -36,6 +36,14 @@ def test_samples_agree(name):
     assert vxc("diff", SAMPLES / f"{name}.vx", "--seed", "7").status == 0
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.vx")), ids=lambda path: path.stem)
+def test_samples_agree_on_the_gpu(path):
+    got = vxc("diff", path)
+    assert got.status == 0, got.out
+    assert ", gpu agree on 4 sets of inputs" in got.out
+
+
 def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
     def wrong_threads(name, kernel, plan, debug=False):
         executor = real(name, kernel, plan, debug)
