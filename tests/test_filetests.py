@@ -11,6 +11,7 @@ from tests.filetest import FOLDER, SEPARATOR, FileTest
 from vxc.pipeline import PASSES
 
 FILES = sorted(FOLDER.rglob("*.vxt"))
+ARROW = re.compile(r"(?<=  )->(?=  )")
 MODULES = {name: name.replace("-", "_") for name in PASSES if name != "simplify-threads"}  # simplify, run again
 
 
@@ -31,9 +32,9 @@ def test_the_example_of_each_pass_is_executed(name, module):
     assert doc.startswith(f"{name}: ")
     assert re.search(r"^Before: .+\n( .+\n)*After:  ", doc, re.M)
     before, _, after = (FOLDER / name / "example.vxt").read_text("utf-8").partition(SEPARATOR)
-    shown = next(part for part in doc.split("\n\n") if part.startswith("    ") and " -> " in part).splitlines()
-    arrow = next(line.index(" -> ") for line in shown if " -> " in line)
-    sides = [[line[:arrow].strip() for line in shown], [line[arrow + 4 :].strip() for line in shown]]
+    shown = next(part for part in doc.split("\n\n") if part.startswith("    ") and ARROW.search(part)).splitlines()
+    start, end = next(found.span() for found in map(ARROW.search, shown) if found)
+    sides = [[line[:start].strip() for line in shown], [line[end:].strip() for line in shown]]
     for lines, text in zip(sides, (before, after)):
         assert any(lines)
         pattern = r"\n(?:.*\n)*?\s*".join(re.escape(line).replace(r"\.\.", ".*") for line in lines if line)

@@ -5,8 +5,8 @@ After:  neither is left: a copy is a parallel nest over the tile that reads the 
         the target; a gemm is a parallel nest over the accumulator with a serial loop over k. `ir/tiles.py` defines both.
 
     copy @x, %i, @s, 0, 0.0:f32 {..}             %i.1 = loop 0, 32 {.., kind="parallel"}
-                                          ->       %0: i64 = add %i, %i.1
-                                                   %1: bool = ge %0, 0
+                                          ->       %1: i64 = add %i, %i.1
+                                                   %2: bool = ge %1, 0
 """
 
 from __future__ import annotations
