@@ -77,7 +77,7 @@ def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.K
     if len(names) > 1:
         text = f"{source.name} defines {', '.join(names)}"
         raise VxcError(Diagnostic("E0234", text, help=f"say which to run, as with -k {names[0]}"))
-    kernels = {item.name: item for item in module.items if type(item) is syntax.Kernel}
+    kernels = {item.name: item for item in module.items if isinstance(item, syntax.Kernel)}  # programs are, too
     if names[0] not in kernels:
         check(module, source, names[0])  # says what is wrong with the name
     return kernels[names[0]]
