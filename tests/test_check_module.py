@@ -1,4 +1,4 @@
-"""Whole files: generics, `-D`, examples, functions, imports, programs, tiles, reduction orders, sizes of programs."""
+"""Whole files: generics, `-D`, examples, functions, imports, sizes of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typed_text import body, errors, expr, kernels
 
 from vxc.diag import VxcError
 from vxc.dtypes import F16, F32
-from vxc.frontend.check import check, kernel_names, program_names
+from vxc.frontend.check import check
 from vxc.frontend.parse import parse
 from vxc.semantics import Order
 from vxc.source import Source
@@ -54,23 +54,6 @@ FLASH = """
 }
 """
 
-GEMM = """
-kernel gemm<BM = 128, BN = 256, BK = 64, STAGES = 4>(a: f16[M, K], b: f16[K, N], out c: f16[M, N]) {
-    @threads(256) grid bx in ceildiv(N, BN), by in ceildiv(M, BM) {
-        shared sa: f16[BM, BK];
-        shared sb: f16[BK, BN];
-        fragment acc: f32[BM, BN] = 0.0;
-        @stages(STAGES) pipelined k in ceildiv(K, BK) {
-            copy(a[by*BM :+ BM, k*BK :+ BK], sa);
-            copy(b[k*BK :+ BK, bx*BN :+ BN], sb, pad = -1);
-            gemm(sa, sb, acc);
-        }
-        copy(acc, c[by*BM :+ BM, bx*BN :+ BN]);
-    }
-}
-"""
-
-
 def check_one(text: str, name: str, defines: dict | None = None, **more):
     source = Source("t.vx", text)
     return check(parse(source), source, name, defines or {}, **more)
@@ -99,27 +82,6 @@ def test_flash_attention_rows_in_local_arrays():
     assert f"let dot: f32 = dot{Order(4, 8, 1)}[j in 64](q[i, j], k[jj, j]):f32" in lines
     assert "o[h, j] = add(mul(o[h, j], al), mul(p, v[jj, j]))" in lines
     assert "po[c, i, j] = add(po[c, i, j], mul(o[h, j], exp(sub(m[h], mx))))" in lines
-
-
-def test_tiles_check():
-    lines = [line.strip() for line in body(GEMM)]
-    assert lines[:4] == [
-        "grid bx in 0..ceildiv(N, 256) step 1, by in 0..ceildiv(M, 128) step 1 {'threads': 256}",
-        "shared sa: f16[128, 64] = None",
-        "shared sb: f16[64, 256] = None",
-        "fragment acc: f32[128, 256] = 0.0:f32",
-    ]
-    assert lines[5] == "copy a[mul(by, 128) :+ 128 step 1, mul(k, 64) :+ 64 step 1] -> sa[0 :+ 128 step 1, 0 :+ 64 step 1]"
-    assert lines[6].endswith("pad -1.0:f16")
-    assert lines[7] == "gemm sa, sb, acc"
-
-
-def test_a_place_in_copy_takes_the_other_operands_extents():
-    text = """kernel k(x: f32[M, N], page: i32[G], out y: f32[M, N]) { grid b in 4 {
-        shared s: f32[16, 8]; copy(x[b * 16, 0], s); copy(x[page[b] * 16 :+ 16, :8], s); } }"""
-    lines = [line.strip() for line in body(text)]
-    assert lines[2] == "copy x[mul(b, 16) :+ 16 step 1, 0 :+ 8 step 1] -> s[0 :+ 16 step 1, 0 :+ 8 step 1]"
-    assert lines[3].startswith("copy x[cast<i64>(mul(page[b], 16:i32)) :+ 16 step 1, 0 :+ 8 step 1]")
 
 
 # Generics, -D, examples ----------------------------------------------------------------------------------------------------------
@@ -176,7 +138,7 @@ def test_strides():
     assert [pitch and expr(pitch) for pitch in kernel.arrays[0].pitches] == [None, "ld"]
 
 
-# Functions, imports, programs ----------------------------------------------------------------------------------------------------
+# Functions, imports ----------------------------------------------------------------------------------------------------
 
 
 def test_functions_are_inlined():
@@ -233,45 +195,6 @@ def test_imports():
         checked("bad.vx")
     [found] = caught.value.diagnostics
     assert (found.source.name, found.code, found.place) == ("bad2.vx", "E0201", "bad2.vx:1:39")
-
-
-PROGRAM = """
-kernel double(x: f32[N], out y: f32[N]) { y = x * 2; }
-kernel half(x: f32[M, N], out y: f16[M]) { parallel i in M { y[i] = x[i, 0]; } }
-program p(x: f32[N], out y: f32[N]) {
-    local t: f32[N * 2];
-    double(x, t);
-    double(t, y);
-    BODY
-}
-"""
-CALLS = [
-    ("double(x, x);", "E0211", "`x` is an `in` parameter and cannot be written"),
-    ("dbl(x, y);", "E0234", "there is no kernel `dbl`"),
-    ("double(x);", "E0233", "`double` takes 2 arguments, and 1 are given"),
-    ("double(x, t, C = 1);", "E0209", "`double` has no generic `C`"),
-    ("serial i in 8 { }", "E0232", "a program is made of `let`, `local` and kernel calls"),
-    ("half(x, y);", "E0233", "argument `x` of `half` has 2 dimensions, and `x` has 1"),
-    ("double(3, y);", "E0233", "argument `x` of `double` is an array"),
-    ("double(zz, y);", "E0201", "nothing is named `zz` here"),
-]
-
-
-@pytest.mark.parametrize("text, code, message", CALLS, ids=[row[0] for row in CALLS])
-def test_a_call_in_a_program_is_rejected(text, code, message):
-    [(found, said)] = errors(PROGRAM.replace("BODY", text))
-    assert (found, said[: len(message)]) == (code, message[: len(said)])
-
-
-def test_programs_check_and_compile_later():
-    text = PROGRAM.replace("BODY", "")
-    module = parse(Source("t.vx", text))
-    assert (kernel_names(module), program_names(module)) == (["double", "half"], ["p"])
-    assert [kernel.name for kernel in kernels(text)] == ["double", "half"]
-    with pytest.raises(VxcError, match="E0401"):
-        check_one(text, "p")
-    with pytest.raises(VxcError, match=r"E0234.*no kernel `q`"):
-        check_one(text, "q")
 
 
 def test_all_errors_of_a_file_in_source_order():

@@ -23,6 +23,15 @@ def errors(text: str, **more) -> list[tuple[str, str]]:
     return [(d.code, d.message) for d in caught.value.diagnostics]
 
 
+def rejects(text: str, code: str, message: str, way_out: str | None = None) -> None:
+    """Assert the one finding in a text, at the place that `§` stands before, and that it names a way out."""
+    with pytest.raises(VxcError) as caught:
+        kernels(text.replace("§", ""))
+    [found] = caught.value.diagnostics
+    assert (found.code, found.message, found.span.start) == (code, message, text.index("§"))
+    assert found.help and way_out in (None, found.help)
+
+
 def body(text: str, **more) -> list[str]:
     """The statements of the only kernel in a text."""
     [kernel] = kernels(text, **more)

@@ -1,14 +1,15 @@
 """From the syntax tree to the typed tree: names resolved, generics substituted, every conversion explicit, rows expanded.
 
 The work is in the handlers of the files `check_*`; this file checks a whole
-kernel, or a whole file. All that is wrong is reported at once, in source order.
+kernel or program, or a whole file. All that is wrong is reported at once, in source order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Union
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
@@ -20,7 +21,7 @@ from vxc.frontend.check_calls import CALLS
 from vxc.frontend.check_effects import EFFECTS
 from vxc.frontend.check_expr import EXPRESSIONS
 from vxc.frontend.check_names import NAMES
-from vxc.frontend.check_program import check_calls
+from vxc.frontend.check_program import Callees, check_body
 from vxc.frontend.check_stmt import STATEMENTS
 from vxc.frontend.examples import generic_values, read_example, typed_example
 from vxc.frontend.generics import bind_generics
@@ -29,13 +30,15 @@ from vxc.frontend.items import Items, Resolve, collect, read_beside
 from vxc.frontend.node import walk
 from vxc.frontend.rows import check_uses
 from vxc.frontend.scope import At, Scope, State, suggestion
-from vxc.frontend.signature import signature
-from vxc.frontend.typed import TypedKernel
+from vxc.frontend.signature import Signature, signature
+from vxc.frontend.typed import Example, TypedKernel
+from vxc.frontend.typed_program import TypedProgram
 from vxc.frontend.worklist import run
 from vxc.source import Source
 
 Defines = Mapping[str, int | bool | DType]
 NO_DEFINES: Defines = MappingProxyType({})
+Typed = Union[TypedKernel, TypedProgram]
 
 
 def kernel_names(module: syntax.Module) -> list[str]:
@@ -56,47 +59,49 @@ def check(
     *,
     reduce_chunk: int | None = None,
     resolve: Resolve = read_beside,
-) -> TypedKernel:
-    """The typed kernel `name` of a file.
+) -> Typed:
+    """The typed kernel or program `name` of a file.
 
     `defines` gives generics and fixes dimensions; its names must mean something in the file. A generic takes its value
     from there, from the kernel's first `example`, or from its default. `reduce_chunk` is the chunk of reductions that
     do not say theirs. Raises VxcError (E02xx, E04xx) with all that is wrong.
     """
     items = collect(module, source, resolve)
-    if name in items.programs:
-        program, text = items.programs[name]
-        hint = "compile its kernels one by one"
-        raise VxcError(Diagnostic("E0401", "a `program` is not compiled yet", text, program.name_span, help=hint))
-    if name not in items.kernels:
-        hint = suggestion(name, items.kernels, f"there is {', '.join(items.kernels)}" if items.kernels else "the file defines no kernel")
+    known = items.kernels | items.programs
+    if name not in known:
+        hint = suggestion(name, known, f"there is {', '.join(known)}" if known else "the file defines no kernel")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
-    kernel, found = _checked(items, name, defines, reduce_chunk)
+    checked, found = _checked(items, name, defines, reduce_chunk)
     _raise(source, errors + found)
-    return kernel
+    return checked
 
 
 def check_module(
     module: syntax.Module, source: Source, defines: Defines = NO_DEFINES, *, reduce_chunk: int | None = None, resolve: Resolve = read_beside
-) -> list[TypedKernel]:
-    """Every kernel of a file. Raises VxcError with what is wrong in any."""
+) -> list[Typed]:
+    """Every kernel and program of a file, but for kernels whose generics only a call fixes. Raises VxcError with what is wrong in any."""
     items = collect(module, source, resolve)
     errors = items.errors + _unknown_defines(items, defines) + _stray_examples(items, source)
-    kernels = []
-    for name in kernel_names(module):
-        if items.kernels.get(name, (None, None))[1] is source:
-            kernel, found = _checked(items, name, defines, reduce_chunk)
-            kernels.append(kernel)
-            errors += found
+    checked = []
     called = {node.func.name for node in walk(module) if isinstance(node, syntax.Call)}
     for item in module.items:
-        if isinstance(item, syntax.Program):
-            errors += _run(items, source, _Header(item, items, dict(defines)))[1]
+        if isinstance(item, syntax.Kernel):
+            if not (item.name in called and _open_generics(items, item, defines)):
+                kernel, found = _run(items, source, _Header(item, items, dict(defines), reduce_chunk))
+                checked.append(kernel)
+                errors += found
         elif isinstance(item, (syntax.Fn, syntax.Extern)) and item.name not in called and not getattr(item, "generics", ()):
             errors += _run(items, source, item)[1]
     _raise(source, errors)
-    return kernels
+    return checked
+
+
+def _open_generics(items: Items, kernel: syntax.Kernel, defines: Defines) -> bool:
+    """Whether some generic has no value of its own."""
+    if any(example.name == kernel.name for example, _ in items.examples):
+        return False
+    return any(generic.default is None and generic.name not in defines for generic in kernel.generics)
 
 
 def _raise(source: Source, errors: list[Diagnostic]) -> None:
@@ -133,14 +138,16 @@ def _stray_examples(items: Items, source: Source) -> list[Diagnostic]:
     ]
 
 
-def _checked(items: Items, name: str, defines: Defines, reduce_chunk: int | None) -> tuple[TypedKernel | None, list[Diagnostic]]:
-    """One kernel (None where its header is wrong) and what is wrong with it."""
-    kernel, source = items.kernels[name]
-    return _run(items, source, _Header(kernel, items, dict(defines)), reduce_chunk)
+def _checked(
+    items: Items, name: str, defines: Defines, reduce_chunk: int | None, call: dict[str, Any] | None = None
+) -> tuple[Typed | None, list[Diagnostic]]:
+    """One kernel or program (None where its header is wrong) and what is wrong with it."""
+    kernel, source = items.kernels.get(name) or items.programs[name]
+    return _run(items, source, _Header(kernel, items, dict(defines), reduce_chunk, call))
 
 
-def _run(items: Items, source: Source, job: Any, reduce_chunk: int | None = None) -> tuple[Any, list[Diagnostic]]:
-    st = State(source, items.functions, reduce_chunk=reduce_chunk)
+def _run(items: Items, source: Source, job: Any) -> tuple[Any, list[Diagnostic]]:
+    st = State(source, items.functions, reduce_chunk=getattr(job, "reduce_chunk", None))
     try:
         found = run(HANDLERS, st, job, At(Scope(), source))
     except VxcError as error:
@@ -149,34 +156,50 @@ def _run(items: Items, source: Source, job: Any, reduce_chunk: int | None = None
     return found, st.errors
 
 
+@dataclass(frozen=True)
 class _Header:
-    """A kernel or program to check, for the work list."""
+    """A kernel or program to check, for the work list. `call` holds what a call fixes of a kernel: generics and dimensions."""
 
-    def __init__(self, kernel: syntax.Kernel, items: Items, defines: dict[str, Any]) -> None:
-        self.kernel, self.items, self.defines = kernel, items, defines
+    kernel: syntax.Kernel
+    items: Items
+    defines: dict[str, Any]
+    reduce_chunk: int | None
+    call: dict[str, Any] | None = None
 
 
-def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, TypedKernel | None]:
+def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, Typed]:
     kernel, defines = job.kernel, job.defines
     samples = []
-    for node, source in job.items.examples:
+    for node, source in job.items.examples if job.call is None else ():
         if node.name == kernel.name:
             here = At(Scope(), source)
             yield from attributes(st, node.attrs, "example", here)
             samples.append((node, source, (yield from read_example(here, kernel, node))))
     values = generic_values(kernel, samples[0][2]) if samples else {}
     values |= {g.name: defines[g.name] for g in kernel.generics if g.name in defines}
-    yield from bind_generics(at, kernel.generics, values, "give it with `-D {}`, a default, or an `example` line")
-    attrs = yield from attributes(st, kernel.attrs, "kernel", at)
+    values |= job.call or {}
+    way = "give it with `-D {}`, a default, or an `example` line" if job.call is None else f"write `{kernel.name}(.., {{}})`"
+    yield from bind_generics(at, kernel.generics, values, way)
+    program = isinstance(kernel, syntax.Program)
+    attrs = yield from attributes(st, kernel.attrs, "program" if program else "kernel", at)
     st.attrs |= attrs
-    sig = yield from signature(st, at, kernel.params, defines)
+    sig = yield from signature(st, at, kernel.params, defines if job.call is None else job.call)
     examples = [typed_example(At(Scope(), source), node, kernel, sig, given, defines) for node, source, given in samples]
-    if isinstance(kernel, syntax.Program):
-        return (yield from check_calls(st, kernel.body, at, job.items.kernels))
+    example = examples[0] if examples else None
+    if program:
+        return (yield from _program(st, job, at, sig, example))
     body = yield kernel.body, at.but(order=tuple((key, attrs[key]) for key in ORDER if key in attrs))
     kept = {"fp": "exact"} | {key: value for key, value in attrs.items() if key in ("fp", "native")}
-    example = examples[0] if examples else None
     return TypedKernel(kernel.name, sig.params, sig.dims, body, tuple(sorted(kept.items())), st.source, kernel.span, example)
+
+
+def _program(st: State, job: _Header, at: At, sig: Signature, example: Example | None) -> Generator[Any, Any, TypedProgram]:
+    def specialize(name: str, values: dict[str, Any]) -> tuple[TypedKernel | None, list[Diagnostic]]:
+        return _checked(job.items, name, job.defines, job.reduce_chunk, values)
+
+    body = yield from check_body(st, job.kernel.body, at, Callees(job.items.kernels, specialize))
+    parts = (body.lets, tuple(body.locals), tuple(body.calls))
+    return TypedProgram(job.kernel.name, sig.params, sig.dims, *parts, st.source, job.kernel.span, example)
 
 
 def _function(st: State, fn: syntax.Fn | syntax.Extern, at: At) -> Generator[Any, Any, None]:

@@ -18,12 +18,13 @@ class AttrRule:
     places: tuple[str, ...]
     takes: str | tuple[str, ...]
     least: int = 1
+    most: int | None = None  # where given, a multiple of `least` up to this
 
 
 LOOPS = ("grid", "parallel", "serial", "unroll", "pipelined", "persistent")
 
 ATTRS = {
-    "threads": AttrRule(("grid", "parallel", "persistent"), "int"),
+    "threads": AttrRule(("grid", "parallel", "persistent"), "int", 32, 1024),
     "stages": AttrRule(("pipelined",), "int"),
     "vector": AttrRule(LOOPS, "int"),
     "unroll": AttrRule(LOOPS, "int"),
@@ -74,7 +75,7 @@ def no_attributes(st: State, node: syntax.Stmt, at: At) -> Generator[Any, Any, N
 
 
 def _argument(at: At, attr: syntax.Attr, rule: AttrRule) -> Generator[Any, Any, Any]:
-    sample = _SAMPLE[rule.takes] if isinstance(rule.takes, str) else " | ".join(rule.takes)
+    sample = (rule.most and "128") or _SAMPLE[rule.takes] if isinstance(rule.takes, str) else " | ".join(rule.takes)
     hint = f"write `@{attr.name}({sample})`"
     arg = attr.args[0] if len(attr.args) == 1 and not attr.named else None
     if isinstance(rule.takes, tuple) or rule.takes == "word":
@@ -93,6 +94,8 @@ def _argument(at: At, attr: syntax.Attr, rule: AttrRule) -> Generator[Any, Any, 
         number = value.number
         if not isinstance(number, int):
             fail(at, "E0220", f"`@{attr.name}` takes an integer known when compiling", arg, help="use a literal or a generic")
+        if rule.most is not None and (number % rule.least or not rule.least <= number <= rule.most):
+            fail(at, "E0220", f"`@{attr.name}` takes a multiple of {rule.least} up to {rule.most}, not {number}", arg, help=hint)
         if number < rule.least:
             fail(at, "E0220", f"`@{attr.name}` takes an integer of at least {rule.least}, not {number}", arg, help=hint)
         return number

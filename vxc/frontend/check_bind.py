@@ -116,7 +116,7 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
     shape = []
     for dim in node.type.dims:
         if dim.stride is not None:
-            fail(at, "E0231", f"`{node.name}` has a written stride", dim, help="only parameters have strides")
+            fail(at, "E0231", f"`{node.name}` has a written pitch", dim, help="only parameters have pitches")
         size = tidy(st, as_index(at, (yield dim.size, at), "the size of a dimension"))
         if not isinstance(size, Const) or size.value < 0:
             hint = "use literals and generics, or fix the dimension with `-D`"

@@ -53,7 +53,7 @@ def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
 
 
 def _bind_dims(at: At, arrays: list[syntax.Param], defines: dict[str, Any]) -> tuple[tuple[Symbol, ...], dict[str, int]]:
-    """Bind each name in an extent or stride that is nothing else; one plain occurrence must fix it."""
+    """Bind each name in an extent or pitch that is nothing else; one plain occurrence must fix it."""
     plain: set[str] = set()
     uses: dict[str, syntax.Name] = {}
     for part in (part for p in arrays for d in p.type.dims for part in (d.size, d.stride) if part is not None):
@@ -98,9 +98,9 @@ def _array(st: State, at: At, param: syntax.Param) -> Generator[Any, Any, Array]
         size = tidy(st, as_index(at, (yield dim.size, at), "a dimension"))
         if isinstance(size, Const) and size.value < 0:
             fail(at, "E0219", f"a dimension of {size.value} elements", dim, help="dimensions are 0 or more")
-        pitch = None if dim.stride is None else tidy(st, as_index(at, (yield dim.stride, at), "a stride"))
+        pitch = None if dim.stride is None else tidy(st, as_index(at, (yield dim.stride, at), "a pitch"))
         if isinstance(pitch, Const) and isinstance(size, Const) and pitch.value < size.value:
-            fail(at, "E0219", f"a stride of {pitch.value} for {size.value} elements", dim, help="the stride is at least the extent")
+            fail(at, "E0219", f"a pitch of {pitch.value} for {size.value} elements", dim, help="the pitch is at least the extent")
         shape.append(size)
         pitches.append(pitch)
     return Array(param.name, dtype, tuple(shape), "param", param.direction, tuple(pitches), param.name_span)

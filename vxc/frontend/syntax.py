@@ -29,7 +29,7 @@ class LayoutMap(Expr):
 
 @node
 class Extent(Node):
-    """One dimension of a type: its size and, after a colon, its stride in elements."""
+    """One dimension of a type: its size and, after a colon, its pitch: the elements allotted to it."""
 
     size: Expr
     stride: Expr | None
