@@ -106,4 +106,7 @@ def order_of(st: State, at: At, row: Row, axis: int | None, node: syntax.Call) -
     contiguous = bool(row.loads) and all(units[-1 if axis is None else axis] for _, units in row.loads)
     alone = (axis is None or row.rank == 1) and not any(kind in ("parallel", "grid", "persistent") for kind in at.loops)
     order = reduce_order(length, dtype, contiguous, alone=alone, **given)
+    if order.chunk == 0 and length is None:
+        hint = "give a number of at least 1, or fix the length with a generic or `-D`"
+        fail(at, "E0220", "a chunk of 0 is a whole row, and the length of this one is not known when compiling", node, help=hint)
     return replace(order, lanes=min(order.lanes, _TEAM), parts=given.get("parts", 1)) if grid else order

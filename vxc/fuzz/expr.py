@@ -225,12 +225,14 @@ def _fn(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
 
 # Reductions and scans --------------------------------------------------------------------------------------------------------------
 
-_LANES, _CHUNKS, _PARTS = (1, 2, 4, 8, 16, 32, 64, 96), (0, 1, 2, 3, 4, 5, 8, 16), (1, 2, 3, 5)
+_LANES, _CHUNKS, _PARTS = (1, 2, 4, 8, 16, 32, 64, 96), (1, 2, 3, 4, 5, 8, 16), (1, 2, 3, 5)
 
 
-def order_attributes(s: State) -> str:
-    """Some of `@lanes @chunk @parts`, or none."""
-    found = [(f"@lanes({s.pick(_LANES)})", 0.25), (f"@chunk({s.pick(_CHUNKS)})", 0.25), (f"@parts({s.pick(_PARTS)})", 0.15)]
+def order_attributes(s: State, ctx: Context) -> str:
+    """Some of `@lanes @chunk @parts`, or none; mostly outside of parallel loops, where the defaults are made for long rows."""
+    alone = ctx.level.parent is None
+    found = [(f"@lanes({s.pick(_LANES)})", 0.97 if alone else 0.25), (f"@chunk({s.pick(_CHUNKS)})", 0.25)]
+    found += [(f"@parts({s.pick(_PARTS)})", 0.97 if alone else 0.15)]
     return " ".join([text for text, often in found if s.chance(often)])
 
 
@@ -254,7 +256,7 @@ def _reduction(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
     dims = row_dims(s, ctx)
     inner = replace(ctx, scans=False, target=None if ctx.target is None else (ctx.target[0], ""))
     args = [row_expr(s, inner, dims, of, depth - 1) for _ in range(2 if op == "dot" else 1)]
-    text = f"{order_attributes(s)} {op}({', '.join(args)})".strip()
+    text = f"{order_attributes(s, ctx)} {op}({', '.join(args)})".strip()
     return f"({text})" if text.startswith("@") else text
 
 

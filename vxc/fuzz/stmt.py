@@ -159,7 +159,7 @@ def _scan_store(s: State, ctx: Context) -> Made:
     array, place, dims, whole = _row_place(s, ctx, "f", 1)
     dtype = array.dtype.compute
     inner = replace(ctx, target=(array, place), scans=True)
-    value = f"{order_attributes(s)} cum{s.pick(SCANS)}({row_expr(s, inner, dims, dtype, 2)})".strip()
+    value = f"{order_attributes(s, ctx)} cum{s.pick(SCANS)}({row_expr(s, inner, dims, dtype, 2)})".strip()
     ready = ctx.ready | {array} if whole else ctx.ready
     return [f"{place} = {value};"], replace(ctx, ready=ready)
 
@@ -271,7 +271,7 @@ def parallel(s: State, ctx: Context) -> Made | None:
     lines, inner = block(s, inner, s.random.randint(0, 5 - 2 * nested))
     last, inner = (_store if s.chance(0.7) else _row_store)(s, inner)
     attrs = ['@independent("an order names each place once")'] if level.promised else []
-    attrs += [order_attributes(s)] if s.chance(0.3) else []
+    attrs += [order_attributes(s, inner)] if s.chance(0.3) else []
     head = " ".join(a for a in [*attrs, "parallel"] if a)
     lines = [f"{head} {', '.join(ranges)} {{", *_indent([*lines, *last]), "}"]
     complete = all(b.full for b in binders)
