@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli_tool import SAMPLES, vxc
 
-PARAGRAPHS = re.findall(r"^\*\*\[(\w+)\]\((\w+\.vx)\)\*\* .+?\n\n    vxc (.+)\n", (SAMPLES / "README.md").read_text("utf-8"), re.M | re.S)
+PARAGRAPHS = re.findall(r"^\*\*\[(\w+)\]\((\w+\.vx)\)\*\* .+?\n\n    vxc ([^\n]+)\n", (SAMPLES / "README.md").read_text("utf-8"), re.M | re.S)
 
 
 def test_every_maths_kernel_has_its_paragraph():
