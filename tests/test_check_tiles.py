@@ -270,3 +270,8 @@ OUTSIDE = [
 @pytest.mark.parametrize("code, text, message", OUTSIDE, ids=[row[1] for row in OUTSIDE])
 def test_a_kernel_is_rejected(code, text, message):
     rejects(text, code, message)
+
+
+def test_the_way_out_of_wrong_threads():
+    text = "kernel k(out y: f32[1]) { @threads(§2048) grid b in 1 { } }"
+    rejects(text, "E0220", "`@threads` takes a multiple of 32 up to 1024, not 2048", "write `@threads(128)`")

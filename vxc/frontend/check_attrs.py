@@ -39,7 +39,7 @@ ATTRS = {
 }
 
 ORDER = ("chunk", "lanes", "parts")
-_SAMPLE = {"int": "4", "text": '"why"', "map": "[i, j] -> [thread, slot]", "word": "sm_90a"}
+_SAMPLE = {"text": '"why"', "map": "[i, j] -> [thread, slot]", "word": "sm_90a"}
 
 
 def attributes(st: State, attrs: tuple[syntax.Attr, ...], place: str, at: At) -> Generator[Any, Any, dict[str, Any]]:
@@ -75,7 +75,7 @@ def no_attributes(st: State, node: syntax.Stmt, at: At) -> Generator[Any, Any, N
 
 
 def _argument(at: At, attr: syntax.Attr, rule: AttrRule) -> Generator[Any, Any, Any]:
-    sample = (rule.most and "128") or _SAMPLE[rule.takes] if isinstance(rule.takes, str) else " | ".join(rule.takes)
+    sample = " | ".join(rule.takes) if isinstance(rule.takes, tuple) else _SAMPLE.get(rule.takes, 4 * max(rule.least, 1))
     hint = f"write `@{attr.name}({sample})`"
     arg = attr.args[0] if len(attr.args) == 1 and not attr.named else None
     if isinstance(rule.takes, tuple) or rule.takes == "word":
