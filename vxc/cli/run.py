@@ -145,7 +145,8 @@ def _statistics(array: np.ndarray) -> dict[str, str]:
         return {}
     if not from_numpy(array.dtype).is_float:
         return {"min": str(array.min()), "max": str(array.max())}
-    wide = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     found = {"min": f"{finite.min():.6g}", "mean": f"{finite.mean():.6g}", "max": f"{finite.max():.6g}"} if finite.size else {}
     counts = {"nan": int(np.isnan(wide).sum()), "inf": int(np.isinf(wide).sum())}
