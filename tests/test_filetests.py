@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 
 import pytest
 
 from tests.filetest import FOLDER, SEPARATOR, FileTest
+from vxc.dtypes import F32
+from vxc.ir.kernel import Const
 from vxc.pipeline import PASSES
 
 FILES = sorted(FOLDER.rglob("*.vxt"))
@@ -23,6 +26,25 @@ def test_file(path, bless):
         test.bless(actual)
     else:
         assert actual == test.expected
+
+
+def test_a_wrong_answer_cannot_be_blessed(monkeypatch):
+    def zeros(plan, context):
+        kernel = plan.kernels[0]
+        insts = (replace(i, operands=(*i.operands[:-1], Const(0.0, F32))) if i.op == "store" else i for i in kernel.insts)
+        return plan.with_kernels([replace(kernel, insts=tuple(insts))])
+
+    test = FileTest.read(FOLDER / "simplify" / "example.vxt")
+    monkeypatch.setitem(PASSES, "simplify", replace(PASSES["simplify"], run=zeros))
+    with pytest.raises(AssertionError, match=r"run n=5 \(rand\): y\[0\] is 0.0, expected"):
+        test.actual()
+
+
+def test_a_directive_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "case.vxt"
+    path.write_text("# runs: N=5\nkernel k(out y: f32[N]) { }\n----\n")
+    with pytest.raises(ValueError, match="`runs` is no directive; there are run, define, remarks"):
+        FileTest.read(path)
 
 
 @pytest.mark.parametrize("name, module", MODULES.items())
