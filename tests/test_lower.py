@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
-from vxc.diag import VxcError, render_all
 from vxc.frontend.check import check, kernel_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
@@ -298,20 +295,6 @@ def test_instructions_know_their_place():
     insts = lowered("kernel k(x: f32[N], out y: f32[N]) {\n  parallel i in N {\n    y[i] = 2.0 * x[i];\n  }\n}\n").kernels[0].insts
     places = [("loop", (2, 3)), ("load", (3, 18)), ("mul", (3, 12)), ("store", (3, 5)), ("end", (2, 3))]
     assert [(inst.op, inst.loc) for inst in insts] == places
-
-
-@pytest.mark.parametrize(
-    ("statement", "what"),
-    [
-        ("grid b in N { }", "a `grid` loop"),
-        ("persistent i in N { y[i] = 0.0; }", "a `persistent` loop"),
-    ],
-)
-def test_tile_constructs_are_refused(statement, what):
-    with pytest.raises(VxcError) as error:
-        lowered(f"kernel k(x: f32[N], out y: f32[N]) {{ {statement} }}")
-    (found,) = error.value.diagnostics
-    assert (found.code, found.message) == ("E0401", f"{what} is not lowered yet"), render_all([found])
 
 
 def test_deep_trees_need_no_stack():

@@ -51,6 +51,14 @@ def cond(low: Lowering, node: typed.Cond, name: str) -> Steps:
     return low.out.emit("load", cell)
 
 
+def choice(low: Lowering, node: typed.Cond, name: str) -> Steps:
+    """In a plan, where there is no branch and nothing that an arm could do but give its value."""
+    operands = []
+    for operand in (node.cond, node.then, node.other):
+        operands.append((yield operand))
+    return low.out.emit("select", *operands, name=name)
+
+
 def let_in(low: Lowering, node: typed.LetIn, name: str) -> Steps:
     for symbol, value in node.lets:
         low.values[symbol] = yield value, symbol.name
@@ -115,3 +123,5 @@ EXPRESSIONS: dict[type, Handler] = {
     typed.ExternCall: extern,
 }
 assert set(EXPRESSIONS) == set(get_args(typed.Expr)), "an expression node has no handler"
+
+HOST = EXPRESSIONS | {typed.Cond: choice}  # for entries of a plan

@@ -7,7 +7,7 @@ as deep as they like without Python's stack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import Any
 
@@ -24,13 +24,14 @@ class Lowering:
     """Instructions so far (`out`), and what each symbol and array of the tree has become.
 
     `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the
-    node whose handler runs.
+    node whose handler runs. `depth` counts the loops around that node.
     """
 
-    def __init__(self, source: Source, handlers: dict[type, Handler], reserved: Iterable[str] = ()) -> None:
+    def __init__(self, source: Source, handlers: dict[type, Handler], out: Builder) -> None:
         self.source = source
         self.handlers = handlers
-        self.out = Builder(reserved)
+        self.out = out
+        self.depth = 0
         self.values: dict[Symbol, Operand] = {}
         self.buffers: dict[Array, Buffer] = {}
 

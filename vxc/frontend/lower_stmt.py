@@ -9,13 +9,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import get_args
 
-from vxc.diag import Diagnostic, VxcError
 from vxc.frontend import typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
+from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
 
 ONE = Const(1)
-KINDS = ("parallel", "serial", "unroll")
+KINDS = ("parallel", "serial", "unroll")  # the same in the IR
+BLOCKS = ("grid", "persistent")
+THREADS = 128  # of a block, where nothing is written
 
 
 def let(low: Lowering, node: typed.Let, name: str) -> Steps:
@@ -51,47 +53,43 @@ def atomic(low: Lowering, node: typed.Atomic, name: str) -> Steps:
         low.values[node.result] = before
 
 
-def declare(low: Lowering, node: typed.Declare, name: str) -> Steps:
-    array = node.array
-    shape = []
-    for extent in array.shape:
-        shape.append((yield extent))
-    low.buffers[array] = buffer = low.out.declare(array.space, array.name, array.dtype, shape)
-    if node.init is None:
-        return
-    value = yield node.init
-    with ExitStack() as nest:
-        indices = [nest.enter_context(low.out.loop(0, extent, kind="serial")) for extent in shape]
-        low.out.emit("store", buffer, *indices, value)
-
-
 def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
-    if node.kind not in KINDS:
-        raise _not_yet(low, f"a `{node.kind}` loop", node)
     symbols = {symbol for symbol, *_ in node.binders}
     before: dict[typed.Expr, Scalar] = {}
     for bound in (b for _, *bounds in node.binders for b in bounds):
         if _is_arithmetic(bound, symbols):
             before[bound] = yield bound
+    kind = _kind(low, node)
     with ExitStack() as nest:
         for symbol, *bounds in node.binders:
             operands = []
             for bound in bounds:
                 operands.append(before[bound] if bound in before else (yield bound))
             innermost = symbol is node.binders[-1][0]
-            low.values[symbol] = nest.enter_context(_open_loop(low, node, symbol.name, operands, innermost))
+            low.values[symbol] = nest.enter_context(_open_loop(low, node, kind, symbol.name, operands, innermost))
+        low.depth += 1
         for statement in node.body:
             yield statement
+        low.depth -= 1
 
 
-def _open_loop(low: Lowering, node: typed.Loop, name: str, operands: list[Scalar], innermost: bool):
-    """One level of a nest. The author's promise of independence holds for each level, the other attributes are the innermost's."""
+def _kind(low: Lowering, node: typed.Loop) -> str:
+    """A `grid`, and an outermost `persistent` loop, is a parallel loop whose iterations are blocks; stages are no more than a wish."""
+    if node.kind in BLOCKS and not low.depth:
+        return "parallel"
+    return node.kind if node.kind in KINDS else "serial"
+
+
+def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: list[Scalar], innermost: bool):
+    """One level of a nest. Independence and threads are said of each level, the other attributes of the innermost."""
     start, stop, step = operands
     if node.scan_order is not None:
         return low.out.scan(stop, order=node.scan_order, name=name)
-    kept = ("independent", "lanes", "unroll") if innermost else ("independent",)
+    kept = ("independent", "lanes", "unroll", "stages") if innermost else ("independent",)
     attrs = {key: value for key, value in node.attrs if key in kept}
-    return low.out.loop(start, stop, None if step == ONE else step, kind=node.kind, name=name, **attrs)
+    if node.kind in BLOCKS and kind == "parallel":
+        attrs["threads"] = dict(node.attrs).get("threads", THREADS)
+    return low.out.loop(start, stop, None if step == ONE else step, kind=kind, name=name, **attrs)
 
 
 def _is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
@@ -150,21 +148,11 @@ def print_(low: Lowering, node: typed.Print, name: str) -> Steps:
     low.out.emit("print", *args, label=node.label)
 
 
-def tile(low: Lowering, node: typed.Copy | typed.Gemm, name: str) -> None:
-    raise _not_yet(low, f"`{type(node).__name__.lower()}`", node)
-
-
-def _not_yet(low: Lowering, what: str, node: typed.Stmt) -> VxcError:
-    hint = "write it as maths: `parallel` loops, rows and reductions, with `local` arrays"
-    return VxcError(Diagnostic("E0401", f"{what} is not lowered yet", low.source, node.span, help=hint))
-
-
 STATEMENTS: dict[type, Handler] = {
     typed.Let: let,
     typed.SetVar: set_var,
     typed.Store: store,
     typed.Atomic: atomic,
-    typed.Declare: declare,
     typed.Loop: loop,
     typed.If: branch,
     typed.While: while_,
@@ -172,7 +160,5 @@ STATEMENTS: dict[type, Handler] = {
     typed.Continue: continue_,
     typed.Assert: assert_,
     typed.Print: print_,
-    typed.Copy: tile,
-    typed.Gemm: tile,
-}
+} | TILES
 assert set(STATEMENTS) == set(get_args(typed.Stmt)), "a statement node has no handler"

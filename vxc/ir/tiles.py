@@ -12,8 +12,9 @@ adds the matrix product of two tiles to a third, each element by fma in increasi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 from vxc.dtypes import DType
 from vxc.ir.builder import Builder
@@ -50,17 +51,34 @@ def copy_operands(inst: Inst) -> tuple[Buffer, tuple[Scalar, ...], Buffer, tuple
 def expand_copy(b: Builder, inst: Inst) -> None:
     source, sources, target, targets, pad = copy_operands(inst)
     extents = inst.attr("extents")
-    with _nest(b, extents) as indices:
-        read, readable = _place(b, source, sources, inst, "from", indices)
-        write, writable = _place(b, target, targets, inst, "to", indices)
+    ones = (1,) * len(extents)
+    read = Tile(source, sources, inst.attr("from"), inst.attr("from_steps", ones))
+    write = Tile(target, targets, inst.attr("to"), inst.attr("to_steps", ones))
+    copy_elements(b, read, write, extents, pad)
+
+
+class Tile(NamedTuple):
+    """Elements of a buffer, from `starts` (one for each dimension) along `dims` (one for each axis) by `steps`, all positive."""
+
+    buffer: Buffer
+    starts: Sequence[Scalar]
+    dims: Sequence[int]
+    steps: Sequence[Scalar | int]
+
+
+def copy_elements(b: Builder, source: Tile, target: Tile, extents: Sequence[Scalar | int], pad: Scalar) -> None:
+    """Parallel loops that copy between tiles of any extents, which need not be constant."""
+    with nest(b, extents) as indices:
+        read, readable = _place(b, source, extents, indices)
+        write, writable = _place(b, target, extents, indices)
         with _guard(b, writable):
-            b.emit("store", target, *write, _element(b, source, read, readable, pad, target.dtype))
+            b.emit("store", target.buffer, *write, _element(b, source.buffer, read, readable, pad, target.buffer.dtype))
 
 
 def expand_gemm(b: Builder, inst: Inst) -> None:
     a, c, acc = inst.operands
     (rows, columns), depth = acc.shape, a.shape[0 if inst.attr("trans_a") else 1]
-    with _nest(b, (rows, columns)) as (i, j):
+    with nest(b, (rows, columns)) as (i, j):
         total = b.declare("cell", "total", acc.dtype)
         b.emit("store", total, b.emit("load", acc, i, j))
         with b.loop(0, depth, kind="serial", name="k") as k:
@@ -75,7 +93,7 @@ def convert(b: Builder, value: Scalar, dtype: DType) -> Scalar:
 
 
 @contextmanager
-def _nest(b: Builder, extents) -> Iterator[list[Value]]:
+def nest(b: Builder, extents: Iterable[Scalar | int]) -> Iterator[list[Value]]:
     """Parallel loops over a tile, its elements independent of one another by what a tile is."""
     with ExitStack() as open_:
         yield [open_.enter_context(b.loop(0, n, kind="parallel", name=hint, independent="tile")) for n, hint in zip(extents, "ijklmnop")]
@@ -89,23 +107,34 @@ def _guard(b: Builder, condition: Scalar | None) -> Iterator[None]:
         yield
 
 
-def _place(b: Builder, buffer: Buffer, starts, inst: Inst, side: str, indices) -> tuple[list[Scalar], Scalar | None]:
+def _place(b: Builder, tile: Tile, extents, indices) -> tuple[list[Scalar], Scalar | None]:
     """The element at `indices` of the tile, and whether it lies in the buffer (None: always)."""
-    extents, dims = inst.attr("extents"), inst.attr(side)
-    steps = inst.attr(f"{side}_steps", (1,) * len(extents))
-    place, reach = list(starts), dict.fromkeys(range(len(starts)), 0)
-    for dim, step, extent, index in zip(dims, steps, extents, indices):
-        reach[dim] = (extent - 1) * step
+    place, within = list(tile.starts), [_inside(start, 1, 1, size) for start, size in zip(tile.starts, tile.buffer.shape)]
+    for dim, step, extent, index in zip(tile.dims, map(literal, tile.steps), extents, indices):
+        within[dim] = _inside(tile.starts[dim], literal(extent), step, tile.buffer.shape[dim])
         offset = index if step == 1 else b.emit("mul", index, step)
-        place[dim] = offset if starts[dim] == Const(0) else b.emit("add", starts[dim], offset)
+        place[dim] = offset if tile.starts[dim] == Const(0) else b.emit("add", tile.starts[dim], offset)
     inside = None
-    for dim, (start, index, size) in enumerate(zip(starts, place, buffer.shape)):
-        from_start = isinstance(start, Const) and start.value >= 0
-        if from_start and isinstance(size, Const) and start.value + reach[dim] < size.value:
+    for start, index, size, always in zip(tile.starts, place, tile.buffer.shape, within):
+        if always:
             continue
+        from_start = isinstance(start, Const) and start.value >= 0
         for test in ([] if from_start else [b.emit("ge", index, 0)]) + [b.emit("lt", index, size)]:
             inside = test if inside is None else b.emit("and", inside, test)
     return place, inside
+
+
+def literal(x: Scalar | int) -> Scalar | int:
+    """A constant as a Python number."""
+    return x.value if isinstance(x, Const) else x
+
+
+def _inside(start: Scalar, extent: Scalar | int, step: Scalar | int, size: Scalar) -> bool:
+    """True where `extent` indices by `step` from `start` are certainly indices of a dimension of `size` elements."""
+    if start == Const(0) and step == 1 and extent == size:
+        return True
+    reach = (literal(start), extent, step, literal(size))
+    return all(isinstance(x, int) for x in reach) and reach[0] >= 0 and reach[0] + (reach[1] - 1) * reach[2] < reach[3]
 
 
 def _element(b: Builder, source: Buffer, read, readable: Scalar | None, pad: Scalar, dtype: DType) -> Scalar:
