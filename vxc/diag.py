@@ -86,6 +86,7 @@ _ERRORS = {
     "E0401": "a tile construct that is not lowered yet",
     "E0402": "a store of packed 4-bit elements",
     "E0403": "a number of blocks that only the device knows",
+    "E0404": "roles and rings that are not lowered yet",
     # E05xx: IR, as text or as a compiler step made it
     "E0501": "IR text that does not parse",
     "E0502": "an unknown name in IR",
@@ -104,6 +105,7 @@ _ERRORS = {
     "E0521": "an instruction for all threads under divergent control",
     "E0522": "a launch that does not fit its kernel",
     "E0523": "a malformed signature or header",
+    "E0524": "roles or rings that do not fit together",
     # E06xx: the environment lacks what was asked (exit status 4)
     "E0601": "NVRTC cannot be loaded",
     "E0602": "an architecture that this NVRTC does not know",
@@ -134,11 +136,14 @@ _ERRORS = {
     "E0724": "an integer division by zero",
     "E0725": "threads that race",
     "E0726": "a barrier in divergent code",
-    "E0727": "warps that wait for each other for ever",
+    "E0727": "warps or roles that wait for each other for ever",
     "E0728": "a shuffle from a lane that does not run",
     "E0729": "a misaligned vector access",
     "E0730": "a layout that does not fit its loop",
     "E0731": "a loop that steps by 0",
+    "E0732": "a use of a ring out of turn",
+    "E0733": "a ring whose uses are not all done when its roles end",
+    "E0734": "loops that run for longer than allowed",
 }  # fmt: skip
 
 _WARNINGS: dict[str, str] = {}

@@ -67,7 +67,7 @@ class Loop(Frame):
 
     def __init__(self, m: Machine, step: Step):
         super().__init__(m, step)
-        self.body = step.at + 1
+        self.inst, self.body = step.inst, step.at + 1
         self.broken: Lanes = False
         self.outer_gone = m.gone
 
@@ -79,6 +79,8 @@ class Loop(Frame):
         m.gone = False
         m.mask = both(minus(self.saved, self.broken), self.advance(m)) if self.broken is not True else False
         if m.mask is not False:
+            if m.turns is not None and next(m.turns, None) is None:
+                raise m.fault("E0734", "the loops run for longer than allowed", self.inst, m.first(m.mask), "does this loop end?")
             return self.body
         m.gone = self.outer_gone
         return m.leave(self)

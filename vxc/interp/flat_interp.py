@@ -20,6 +20,7 @@ from vxc.interp.flat_machine import Program, convert, scalar
 from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, row_major, span, store
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
+from vxc.interp.flat_roles import alike, done, pause, ring, role
 from vxc.interp.flat_simt import block_index, run_grid, shuffle, thread_index
 from vxc.interp.flat_simt import barrier as thread_barrier
 from vxc.interp.flat_simt import shared as thread_shared
@@ -29,6 +30,7 @@ from vxc.ir.kernel import Buffer, Const, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.tiles import TILE_OPS, expand
+from vxc.ir.walk import Regions
 from vxc.schedule import Launch, bind_plan, schedule
 from vxc.semantics import SCALAR_OPS, cast
 from vxc.source import Source
@@ -45,13 +47,15 @@ def run_flat(
     dims: Mapping[str, int] | None = None,
     source: Source | None = None,
     counters: Counters | None = None,
+    max_steps: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Run a plan; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
     An `out` array that is given supplies the initial contents; one that is missing is allocated, sized by the other arrays
-    or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders the warps. `debug` looks for races,
-    reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. `counters` is filled.
-    Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0731 for faults on the way.
+    or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders roles and warps. `debug` looks for
+    races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. `counters` is filled.
+    `max_steps` bounds the iterations of serial loops, all told. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
+    for faults on the way.
     """
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
@@ -59,8 +63,10 @@ def run_flat(
     storage = {b.name: _parameter(b, binding, arrays.get(b.name), b.name in loaded) for b in plan.buffers}
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), w.name in loaded) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
+    turns = iter(range(max_steps)) if max_steps is not None else None
+    options = {"source": source, "debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
     for call in calls.launches:
-        _launch(call, storage, rng, {"source": source, "debug": debug, "trap_div": trap_div, "counters": counters})
+        _launch(call, storage, options)
     return {b.name: storage[b.name].view().copy() for b in plan.buffers if b.mode != "in"}
 
 
@@ -89,7 +95,7 @@ def _unwritten(name: str, dtype: DType, space: str, shape: tuple[int, ...], stri
     return Memory(name, dtype, space, shape, strides, poisoned(extent, dtype), written=np.zeros(extent, bool) if watch else None)
 
 
-def _launch(call: Launch, arrays: dict[str, Memory], rng: np.random.Generator, options: dict[str, Any]) -> None:
+def _launch(call: Launch, arrays: dict[str, Memory], options: dict[str, Any]) -> None:
     kernel = call.kernel
     program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel))
     pairs = list(zip(kernel.params, call.arguments, strict=True))
@@ -99,7 +105,7 @@ def _launch(call: Launch, arrays: dict[str, Memory], rng: np.random.Generator, o
     for memory in storage.values():
         memory.races = Shadow(memory.data.size) if memory.name in watched else None
     if kernel.stage == "thread":
-        run_grid(program, env, storage, call.grid, rng, options)
+        run_grid(program, env, storage, call.grid, options)
         return
     for _ in TileMachine(program, env, storage, **options).run():
         pass
@@ -110,9 +116,11 @@ def _number(value: Value, number) -> np.ndarray:
 
 
 def _facts(kernel: Kernel) -> dict[str, Any]:
-    """What handlers ask of a kernel: stage, launch attributes, and the lanes that its narrowest group barrier orders."""
+    """What handlers ask of a kernel: launch attributes, stage, the lanes that its narrowest group barrier orders, and the like."""
+    several = sum(i.op == "role" for i in kernel.insts) > 1
     widths = [i.attr("width") for i in kernel.insts if i.op == "barrier" and i.attr("scope") == "group"]
-    return {"threads": 1, **dict(kernel.attrs), "stage": kernel.stage, "order_width": min(widths, default=1), "ordered": _ordered(kernel)}
+    found = {"stage": kernel.stage, "order_width": min(widths, default=1), "ordered": _ordered(kernel)}
+    return {"threads": 1, **dict(kernel.attrs), **found, "alike": not several or alike(Regions.of(kernel.insts))}
 
 
 def _ordered(kernel: Kernel) -> bool:
@@ -137,7 +145,9 @@ _TILE = _ALL | {
 }  # fmt: skip
 HANDLERS: dict[str, dict] = {
     "tile": _TILE,
-    "team": _TILE | {"role": plain, "barrier": team_barrier},
+    "team": _TILE | {
+        "role": role, "barrier": team_barrier, "ring": ring, "acquire": pause, "commit": done, "wait": pause, "release": done,
+    },
     "thread": _ALL | {
         "loop": serial, "shared": thread_shared, "barrier": thread_barrier, "block_index": block_index, "thread_index": thread_index,
         "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,

@@ -61,6 +61,7 @@ class Machine:
     """One run of a program by all lanes of `shape`.
 
     `gone` holds the lanes that left the current iteration of the innermost loop. `storage` maps names to Memory or Cell.
+    `rng` orders agents. `turns` has an item for each iteration of a serial loop that may still be run, None for any number.
     """
 
     program: Program
@@ -70,15 +71,18 @@ class Machine:
     debug: bool = True
     trap_div: bool = False
     counters: Any = None
+    rng: np.random.Generator | None = None
+    turns: Iterator[int] | None = None
     shape: tuple[int, ...] = ()
     mask: Lanes = True
     gone: Lanes = False
     frames: list[Frame] = field(default_factory=list)
 
-    def run(self) -> Iterator[Step]:
-        """Walk the program; yields the step of each WAIT."""
-        at, steps, counters = 0, self.program.steps, self.counters
-        while at < len(steps):
+    def run(self, at: int = 0, stop: int | None = None) -> Iterator[Step]:
+        """Walk the program, or its part from `at` to `stop`; yields the step of each WAIT."""
+        steps, counters = self.program.steps, self.counters
+        stop = len(steps) if stop is None else stop
+        while at < stop:
             step = steps[at]
             if counters is not None:
                 counters.issue(self, step)

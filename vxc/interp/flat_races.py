@@ -4,7 +4,8 @@ An accessor is a (block, thread) pair; *block* and *thread* stand for iteration 
 inner iteration) where there are no threads yet. Two accesses of one element, at least one a write and not both atomic, race
  - always, from different blocks;
  - from different threads of a block, unless it passed a barrier between them;
- - but threads of one warp group are also ordered by a barrier of their group.
+ - but threads of one warp group are also ordered by a barrier of their group;
+ - and threads of several roles by what each role knows of the others (see `flat_roles`) instead of by barriers.
 `spread` widens an accessor that stands for several: THREAD one, GROUP, BLOCK or GRID any of them.
 """
 
@@ -22,12 +23,21 @@ _CONFLICTS = {"r": ("w", "rw"), "w": ("w", "r", "rw"), "rw": ("w", "r")}
 
 
 class Who(NamedTuple):
-    """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | group barriers."""
+    """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | group barriers.
+
+    Where a block has several roles, `known` says how many epochs of each of them are ordered before this access by `role`.
+    """
 
     owner: np.ndarray
     epoch: np.ndarray
     spread: int = THREAD
     group: int = 1  # threads that a group barrier orders
+    role: int = 0
+    known: tuple[int, ...] = ()
+
+    def since(self, role: int) -> np.ndarray:
+        """The epoch of a role from which on its accesses are not ordered before this one."""
+        return np.asarray(self.known[role] << INNER) if self.known else self.epoch
 
 
 class Race(NamedTuple):
@@ -47,7 +57,7 @@ def _apart(a: np.ndarray, b: np.ndarray, group: int) -> np.ndarray:
 
 @dataclass
 class _Trace:
-    """The accesses of one mode: the latest set of unordered accessors of each element, owner -1 where there is none."""
+    """The accesses of one mode by one role: the latest set of unordered accessors of each element, owner -1 where there is none."""
 
     owner: np.ndarray
     epoch: np.ndarray
@@ -57,11 +67,11 @@ class _Trace:
     def empty(cls, size: int) -> _Trace:
         return cls(np.full(size, -1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int8))
 
-    def unordered(self, at: np.ndarray, who: Who) -> np.ndarray:
-        """For each access, THREAD where it comes after everything in the trace, else how far apart the two are."""
-        seen, epoch = self.owner[at], self.epoch[at]
+    def unordered(self, at: np.ndarray, who: Who, role: int) -> np.ndarray:
+        """For each access, THREAD where it comes after everything in the trace, which is of `role`, else how far apart the two are."""
+        seen, epoch, since = self.owner[at], self.epoch[at], who.since(role)
         level = np.maximum(_apart(seen, who.owner, who.group), np.maximum(self.spread[at], who.spread))
-        passed = np.where(level == GROUP, epoch != who.epoch, epoch >> INNER != who.epoch >> INNER)
+        passed = np.where(level == GROUP, epoch != since, epoch >> INNER < since >> INNER)
         return np.where((seen < 0) | (level < GRID) & passed, THREAD, level).astype(np.int8)
 
     def add(self, at: np.ndarray, who: Who, level: np.ndarray) -> None:
@@ -71,6 +81,7 @@ class _Trace:
         level = np.maximum(level, _apart(self.owner[at], who.owner, who.group))
         joined = level > THREAD
         np.maximum.at(self.spread, at[joined], level[joined])
+        np.maximum.at(self.epoch, at[joined], who.epoch[joined])
 
 
 @dataclass
@@ -78,20 +89,20 @@ class Shadow:
     """The accesses of one buffer of `size` elements in one launch."""
 
     size: int
-    traces: dict[str, _Trace] = field(default_factory=dict)
+    traces: dict[tuple[int, str], _Trace] = field(default_factory=dict)
 
     def access(self, mode: str, at: np.ndarray, who: Who) -> Race | None:
         """Record accesses of the elements `at` (one dimension, as are `who`'s arrays), or give the first race among them."""
-        for other in _CONFLICTS[mode]:
-            if other in self.traces:
-                race = _race(self.traces[other], other, at, who, self.traces[other].unordered(at, who) > THREAD)
+        for (role, other), trace in self.traces.items():
+            if other in _CONFLICTS[mode]:
+                race = _race(trace, other, at, who, trace.unordered(at, who, role) > THREAD)
                 if race is not None:
                     return race
-        if mode not in self.traces:
-            self.traces[mode] = _Trace.empty(self.size)
-        trace = self.traces[mode]
-        trace.add(at, who, np.zeros(at.shape, np.int8) if mode == "w" else trace.unordered(at, who))
-        return _race(trace, mode, at, who, trace.spread[at] > THREAD) if mode == "w" else None  # two lanes of one instruction
+        if (who.role, mode) not in self.traces:
+            self.traces[who.role, mode] = _Trace.empty(self.size)
+        own = self.traces[who.role, mode]
+        own.add(at, who, np.zeros(at.shape, np.int8) if mode == "w" else own.unordered(at, who, who.role))
+        return _race(own, mode, at, who, own.spread[at] > THREAD) if mode == "w" else None  # two lanes of one instruction
 
     def clear(self) -> None:
         """Forget everything: a launch has ended."""

@@ -48,7 +48,7 @@ class Along(Axis):
         if self.place is None:
             return None
         outer, thread, _ = self.place
-        if m.team:
+        if m.spread:
             layout = self.step.inst.attr("layout") or str(distribution(self.order))
             return Place(outer, threads_of(m, self.step, layout, ticks % self.order.span(ticks.shape[-1])), False)
         return Place(outer, lift(thread, ticks.ndim) * ticks.shape[-1] + ticks, False)

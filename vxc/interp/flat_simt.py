@@ -150,15 +150,15 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
     return None
 
 
-def run_grid(program: Program, env: dict, storage: dict, grid: int, rng: np.random.Generator, options: dict) -> None:
+def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dict) -> None:
     """Run all blocks of a launch, a chunk at a time. `options` are further fields of the machine."""
     warps = -(-program.attrs["threads"] // WARP)
     at_once = _blocks_at_once(program, warps)
     for first in range(0, grid, at_once):
         count = min(at_once, grid - first)
         blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
-        options |= {"shape": (count, WARP), "blocks": blocks}
-        _run([WarpMachine(program, dict(env), dict(storage), warp=w, **options) for w in range(warps)], blocks, rng)
+        options = options | {"shape": (count, WARP), "blocks": blocks}
+        _run([WarpMachine(program, dict(env), dict(storage), warp=w, **options) for w in range(warps)], blocks, options["rng"])
 
 
 def _blocks_at_once(program: Program, warps: int) -> int:

@@ -45,8 +45,19 @@ class TileMachine(Machine):
     epoch: np.ndarray | int = 0
 
     @property
-    def team(self) -> bool:
+    def spread(self) -> bool:
+        """Whether layouts say which thread does what."""
         return self.program.attrs["stage"] == "team"
+
+    @property
+    def width(self) -> int:
+        """Threads that layouts count; 0 where nothing says."""
+        return self.program.attrs.get("group", 0)
+
+    def meet(self, step: Step) -> int | None:
+        """A barrier, to which all that run come at once: the threads of an iteration are ordered by it."""
+        self.epoch = self.epoch + np.where(self.mask, 1, 0) if self.mask is not True else self.epoch + 1
+        return None
 
     def who(self, mode: str) -> Who | None:
         if self.place is None:
@@ -61,11 +72,11 @@ class TileMachine(Machine):
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str):
         (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))
-        unit = "lanes" if self.team else "inner iterations"
+        unit = "lanes" if self.spread else "inner iterations"
         pair = f"{unit} {s} and {t} of iteration {a}" if s != t else f"several {unit} of iteration {a}"
         pair = f"iterations {a} and {b}" if a != b else pair
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
-        if self.team and a == b:
+        if self.spread and a == b:
             return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help="place a barrier between the two")
         return self.fault("E0722", f"{pair} {what} `{element}`", inst, help="use an atomic or a `serial` loop")
 
@@ -102,7 +113,7 @@ def sync(m: TileMachine) -> None:
         for memory in m.storage.values():
             if getattr(memory, "races", None) is not None:
                 memory.races.clear()
-    elif not m.team:
+    elif not m.spread:
         m.epoch = m.epoch + 1
 
 
@@ -120,7 +131,7 @@ class Parallel(Axis):
         inside = count if m.mask is True or not count.ndim else np.where(m.mask, count, 0)
         self.start, self.by, self.count = start, by, inside
         self.next, self.total = 0, int(inside.max(initial=0))
-        self.chunk = chunk_of(m, step.at)
+        self.chunk = chunk_of(m, step.at) if m.program.attrs["alike"] else 1
         m.frames.append(self)
         sync(m)
 
@@ -140,9 +151,9 @@ class Parallel(Axis):
 
     def where(self, m: TileMachine, ticks: np.ndarray, index: np.ndarray) -> Place:
         if self.place is None:
-            return Place(ticks, np.asarray(0), m.team and m.program.attrs.get("group", 2) > 1)
+            return Place(ticks, np.asarray(0), m.spread and m.program.attrs.get("group", 2) > 1)
         outer, thread, everyone = self.place
-        if not m.team:
+        if not m.spread:
             return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)
         if self.step.inst.attr("map") == "all":
             return self.place
@@ -153,7 +164,7 @@ def threads_of(m: TileMachine, step: Step, text: str, index: np.ndarray) -> np.n
     """The thread that a layout gives each index. Raises E0730 where it is not total or not injective on these."""
     extent = int(index.max(initial=-1)) + 1
     layout = parse(text)
-    wrong = layout.check([extent], m.program.attrs.get("group") or max(extent, 1)) if index.min(initial=0) >= 0 else "an index is negative"
+    wrong = layout.check([extent], m.width or max(extent, 1)) if index.min(initial=0) >= 0 else "an index is negative"
     if wrong:
         raise m.fault("E0730", f"layout `{text}` does not fit {extent} iterations: {wrong}", step.inst)
     return layout.evaluate([extent])[0].take(index)
@@ -186,12 +197,11 @@ def _extent(m: TileMachine, inst: Inst) -> int:
     return max(int(value), 1) if value is not None and not value.ndim else _UNKNOWN
 
 
-def barrier(m: TileMachine, step: Step) -> None:
-    """Stage=team: orders what the threads of an iteration did before with what they do after."""
-    loops = [f.step.inst for f in m.frames if isinstance(f, Axis)]
-    if any(inst.attr("map") != "all" for inst in loops[1:]):
+def barrier(m: TileMachine, step: Step) -> int | None:
+    """Stage=team: orders what threads did before with what they do after."""
+    if m.place is not None and m.depth > 1:
         raise m.fault("E0726", "a barrier in a loop over lanes, which not all lanes run alike", step.inst)
-    m.epoch = lift(np.asarray(m.epoch), m.depth) + np.where(m.mask, 1, 0)
+    return m.meet(step)
 
 
 def block_array(m: TileMachine, step: Step) -> None:

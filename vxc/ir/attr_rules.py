@@ -75,6 +75,7 @@ _VALUES: dict[str, Callable] = {
     "lanes": _positive,
     "unroll": _positive,
     "warps": _positive,
+    "stages": _positive,
     "distance": _positive,
 }  # fmt: skip
 

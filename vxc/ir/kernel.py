@@ -73,7 +73,8 @@ class Buffer:
     """Declared storage `@name: dtype[shape]`.
 
     `space` is 'param' (global memory, from the caller), 'workspace' (global memory, from the plan), 'shared' (one per
-    block), 'local' (an array per thread) or 'cell' (a variable per thread, shape ()). `mode` is 'in', 'out', 'inout' for a
+    block), 'local' (an array per thread), 'fragment' (a tile over the threads of a block), 'cell' (a variable per thread) or
+    'ring' (see `ops`); the last two have shape (). `mode` is 'in', 'out', 'inout' for a
     param, else ''. `strides` are in elements; None means contiguous, row-major.
     """
 

@@ -5,7 +5,7 @@ how it accesses the memory of each buffer operand (r, w, or rw for atomic), whet
 the documentation are generic over this table; interpreter and emitter keep handler dicts that are checked total against it.
 
 Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
-`elem` a scalar of the buffer's dtype, `buffer` declared storage, `cell` a buffer of space cell, `arg` a scalar or buffer.
+`elem` a scalar of the buffer's dtype, `buffer` memory, `cell` and `ring` a buffer of that space, `arg` a scalar or buffer.
 A trailing `?` marks an optional operand, `*` any number; `idx*` is one index for each dimension of the buffer before it.
 """
 
@@ -80,6 +80,7 @@ _LOOP_ATTRS = (
     _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
+_RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
 
 _ROWS = [
@@ -98,7 +99,7 @@ _ROWS = [
           ("cuda", AttrDef("str", True))), opens=True,
           doc="The cell gets what the CUDA text returns; interpreters run the region instead, which stores the same to the cell."),
     OpDef("role", (), "none", (("name", AttrDef("str", True)), ("warps", AttrDef("int", True))), (TEAM,), "block", opens=True,
-          doc="The warps of the block that run this region; layouts inside count threads of this role."),
+          doc="The next `warps` warps of the block run this region; layouts inside count threads of this role."),
     OpDef("end", ("index?",), doc="Close the innermost open region; loops name their index."),
     OpDef("break", doc="Leave the innermost loop or while."),
     OpDef("continue", doc="Go on with the next iteration of the innermost loop or while."),
@@ -136,8 +137,17 @@ _ROWS = [
           doc="The operand's value in lane `lane - distance` of the group; own value where there is none."),
     OpDef("shfl_idx", ("value", "index"), "same", (("width", AttrDef("int", True)),), (THREAD,), "warp",
           doc="The operand's value in the given lane of the group."),
-    OpDef("barrier", (), "none", (("scope", AttrDef("str", True, ("group", "block"))), ("width", AttrDef("int"))), (TEAM, THREAD), "block",
-          doc="Wait for all threads of the block, or of each group of width lanes in a warp; memory accesses before it are seen after it."),
+    OpDef("barrier", (), "none", (("scope", AttrDef("str", True, ("group", "role", "block"))), ("width", AttrDef("int"))), (TEAM, THREAD),
+          "block", doc="Wait for all threads of the block, of the role, or of each group of width lanes in a warp; memory accesses "
+          "before it are seen after it."),
+    # Rings -----------------------------------------------------------------------------------------------------------------
+    OpDef("ring", (), "buffer", (("stages", AttrDef("int", True)),), (TEAM,), "block",
+          doc="Slots that one role fills and others empty, in turn: use n = 0, 1 .. (an i64) is of slot n % stages. Says who may go on."),
+    OpDef("acquire", _RING, stages=(TEAM,), scope="block",
+          doc="The producer waits until every consumer has released use n - stages: the slot of use n may be filled."),
+    OpDef("commit", _RING, stages=(TEAM,), scope="block", doc="The producer has filled the slot of use n."),
+    OpDef("wait", _RING, stages=(TEAM,), scope="block", doc="A consumer waits until use n is committed: its slot may be read."),
+    OpDef("release", _RING, stages=(TEAM,), scope="block", doc="A consumer has read the slot of use n."),
     # Checks ----------------------------------------------------------------------------------------------------------------
     OpDef("assert", ("bool",), "none", (("message", AttrDef("str", True)),),
           doc="In interpreters and --debug builds, stop with the message where false."),
@@ -161,6 +171,7 @@ OPS: dict[str, OpDef] = {row.name: row for row in _ROWS + _SCALARS}
 assert len(OPS) == len(_ROWS) + len(_SCALARS), "two rows of one name"
 
 TERMINATES = ("break", "continue")
+RING_OPS = tuple(name for name, row in OPS.items() if row.operands == _RING)
 DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
 
 

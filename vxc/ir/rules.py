@@ -14,6 +14,7 @@ from vxc.ir.attr_rules import attributes_problem
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value, constant
 from vxc.ir.ops import DECLARES, OPS, PLAN, accesses
 from vxc.ir.plan import Plan
+from vxc.ir.role_rules import Roles, roles_problem
 from vxc.ir.uniformity import BLOCK, Uniformity, uniformity
 from vxc.ir.walk import LOOPS, Regions, operand_kinds
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, accepts, accumulator, result_dtype
@@ -40,6 +41,10 @@ class Body:
     @cached_property
     def uniformity(self) -> Uniformity:
         return uniformity(self.kernel, self.regions)
+
+    @cached_property
+    def roles(self) -> Roles | None:
+        return Roles.of(self.kernel, self.regions) if self.stage == "team" else None
 
     @cached_property
     def contributes(self) -> dict[int, int]:
@@ -90,8 +95,9 @@ def _common(inst: Inst, kinds: tuple[str, ...]) -> DType | None:
 def _kind(body: Body, operand: Operand, kind: str, common: DType | None, inst: Inst) -> str | None:
     if kind == "arg":
         return None
-    if kind in ("buffer", "cell"):
-        if not isinstance(operand, Buffer) or (kind == "cell" and operand.space != "cell"):
+    if kind in ("buffer", "cell", "ring"):
+        fits = isinstance(operand, Buffer) and (operand.space == kind if kind != "buffer" else operand.space != "ring")
+        if not fits:
             return f"operand {operand} of `{inst.op}` is not a {kind}"
         return None
     if isinstance(operand, Buffer):
@@ -202,8 +208,8 @@ def _storage(body: Body, i: int, inst: Inst) -> str | None:
         return f"`{inst.op}` declares {buffer}, whose space is {buffer.space}"
     if buffer.mode or buffer.strides is not None:
         return f"declared storage has neither mode nor strides, but {buffer} has"
-    if (inst.op == "cell") == bool(buffer.shape):
-        return f"{'a cell has no' if buffer.shape else f'`{inst.op}` needs a'} shape"
+    if (inst.op in ("cell", "ring")) == bool(buffer.shape):
+        return f"{f'a {inst.op} has no' if buffer.shape else f'`{inst.op}` needs a'} shape"
     if inst.op != "workspace" and not all(isinstance(n, Const) for n in buffer.shape):
         return f"the shape of {buffer} is not constant"
     return shape_problem(buffer)
@@ -278,4 +284,5 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("E0520", _storage),
     ("E0521", _uniform),
     ("E0522", _launch),
+    ("E0524", lambda body, i, inst: body.roles and roles_problem(body.roles, i, inst)),
 )

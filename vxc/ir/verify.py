@@ -19,6 +19,8 @@ E0520  storage fits its space: cells have no shape, locals and shared arrays a c
 E0521  what a block or group of threads does together is not under divergent control
 E0522  a launch passes what its kernel's parameters take, and each kernel is launched
 E0523  the signature and header of a plan or kernel are well-formed
+E0524  roles stand side by side in the loop over blocks (a single one may stand around it) and share out the block's warps; a ring
+       has one role that acquires and commits and others that wait and release
 """
 
 from __future__ import annotations
