@@ -22,6 +22,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value
 from vxc.ir.walk import names
 
 TILE_OPS = ("copy", "gemm")
+TILE = "tile"  # why iterations over the elements of a tile are independent
 
 
 def expand(insts: Sequence[Inst], params=()) -> tuple[Inst, ...]:
@@ -96,7 +97,7 @@ def convert(b: Builder, value: Scalar, dtype: DType) -> Scalar:
 def nest(b: Builder, extents: Iterable[Scalar | int]) -> Iterator[list[Value]]:
     """Parallel loops over a tile, its elements independent of one another by what a tile is."""
     with ExitStack() as open_:
-        yield [open_.enter_context(b.loop(0, n, kind="parallel", name=hint, independent="tile")) for n, hint in zip(extents, "ijklmnop")]
+        yield [open_.enter_context(b.loop(0, n, kind="parallel", name=hint, independent=TILE)) for n, hint in zip(extents, "ijklmnop")]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from vxc.analysis.concrete import Collision, enumerable
 from vxc.analysis.forms import Atom
 from vxc.diag import Diagnostic, Label
 from vxc.ir.kernel import Inst, Kernel, Value
+from vxc.ir.tiles import TILE
 from vxc.ir.walk import definitions
 from vxc.source import Source, Span
 
@@ -127,9 +128,10 @@ def _element(access: Access, element: tuple[int, ...]) -> str:
 
 
 def _iteration(facts: KernelFacts, loop: LoopFact, found: Collision, n: int) -> str:
-    """`i=0`, with the inner indices that decide the element."""
+    """`i=0`, with the inner indices that decide the element, those of tiles left out."""
     used = {a.name for access in (found.first, found.second) for f in access.indices for a in f.atoms()}
     values = found.indices[n]
+    used -= {inst.result.name for inst in facts.kernel.insts if inst.op == "loop" and inst.attr("independent") == TILE}
     shown = [name for name in values if name == loop.index.name or (name in used and facts.varies(name, loop))]
     return ", ".join(f"{source_name(name)}={values[name]}" for name in shown)
 
