@@ -27,7 +27,8 @@ def sample(op: str) -> Plan:
         return Plan("sample", PARAMS, tuple(b.insts), (Kernel("sample", PARAMS, ()),))
     b = Builder(p.name for p in PARAMS)
     _KERNEL.get(op, lambda b: _scalar(b, op))(b)
-    kernel = b.build("sample", PARAMS, stage=row.stages[0], attrs=(("group", 8), ("threads", 64)))
+    group = 64 if "ring" in (op, *row.operands) else 8  # with rings, a block is one group
+    kernel = b.build("sample", PARAMS, stage=row.stages[0], attrs=(("group", group), ("threads", 64)))
     launch = Inst("launch", (Const(1), *PARAMS), None, attributes({"kernel": "sample"}))
     return Plan("sample", PARAMS, (launch,), (kernel,))
 
@@ -78,9 +79,14 @@ def _extern(b: Builder) -> None:
         b.emit("store", cell, 1.5)
 
 
-def _shared(b: Builder) -> None:
-    s = b.declare("shared", "s", F64, (4, 4))
-    b.emit("store", s, 3, 0, 0.1)
+def _tile(space: str):
+    def make(b: Builder) -> None:
+        b.emit("store", b.declare(space, "s", F64, (4, 4)), 3, 0, 0.1)
+
+    return make
+
+
+def _barrier(b: Builder) -> None:
     b.emit("barrier", scope="block")
     b.emit("barrier", scope="group", width=8)
 
@@ -90,6 +96,29 @@ def _role(b: Builder) -> None:
         with b.loop(0, N, kind="parallel", map="blocks") as i:
             with b.loop(0, 8, kind="parallel", map="lanes", layout="[j] -> [j % 8, j // 8]"):
                 b.emit("store", Y, i, 1)
+
+
+def _ring(b: Builder) -> None:
+    with b.loop(0, N, kind="parallel", map="blocks") as i:
+        ring = b.declare("ring", "r", I64, stages=2)
+        for name, (begin, done) in {"fill": ("acquire", "commit"), "empty": ("wait", "release")}.items():
+            with b.region("role", name=name, warps=1):
+                b.emit(begin, ring, 0)
+                b.emit("barrier", scope="role")
+                b.emit(done, ring, 0)
+                b.emit("store", Y, i, 1)
+
+
+def _copy(b: Builder) -> None:
+    with b.loop(0, N, kind="parallel", threads=64) as i:
+        tile = b.declare("fragment", "f", F32, (4, 2))
+        attrs = {"extents": [4, 2], "from": [0, 1], "to": [0, 1], "from_steps": [2, 1], "to_steps": [1, 1]}
+        b.emit("copy", X, i, 0, tile, 0, 0, 0.0, **attrs)
+
+
+def _gemm(b: Builder) -> None:
+    a, c = (b.declare("shared", name, F32, (4, 4)) for name in ("a", "b"))
+    b.emit("gemm", a, c, b.declare("fragment", "acc", F32, (4, 4)), trans_a=False, trans_b=True)
 
 
 def _convert(op: str, *dtypes):
@@ -128,7 +157,8 @@ def _atomic(b: Builder) -> None:
 _KERNEL = {
     "loop": _loop, "end": _loop, "while": _while, "if": _while, "else": _while, "break": _while,
     "continue": lambda b: _while(b, "continue"), "reduce": _reduce, "contribute": _reduce, "scan": _scan, "prefix": _scan,
-    "extern": _extern, "role": _role, "cell": _reduce, "local": _local, "shared": _shared, "barrier": _shared, "load": _reduce,
+    "fragment": _tile("fragment"), "copy": _copy, "gemm": _gemm, **dict.fromkeys(("ring", "acquire", "commit", "wait", "release"), _ring),
+    "extern": _extern, "role": _role, "cell": _reduce, "local": _local, "shared": _tile("shared"), "barrier": _barrier, "load": _reduce,
     "store": _store, "atomic": _atomic, "cast": _convert("cast", *DTYPES.values()), "sat": _convert("sat", F16, I32),
     "reinterpret": _convert("reinterpret", I32, F32), "block_index": _index("block_index"), "thread_index": _index("thread_index"),
     "shfl_xor": _shuffle("shfl_xor"), "shfl_up": _shuffle("shfl_up"), "shfl_idx": _shuffle("shfl_idx"),

@@ -16,6 +16,7 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
+from vxc.ir.tiles import TILE_OPS
 from vxc.semantics import SCALAR_OPS, accepts, cast, evaluate, reinterpret, result_dtype, sat
 
 N = 64
@@ -118,4 +119,4 @@ def _only(op: str) -> tuple[Inst, ...]:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_handlers_are_total(stage):
-    assert set(HANDLERS[stage]) == {name for name, row in OPS.items() if stage in row.stages}
+    assert set(HANDLERS[stage]) == {name for name, row in OPS.items() if stage in row.stages} - set(TILE_OPS)  # run as loops

@@ -75,11 +75,11 @@ class Builder:
         self.add(Inst(op, fixed, result, attributes(attrs), self.loc))
         return result
 
-    def declare(self, op: str, name: str, dtype: DType, shape: Iterable[Scalar | int] = ()) -> Buffer:
-        """Append the declaration of storage (`cell`, `local`, `shared`, `workspace`) and give it; `name` is a hint."""
+    def declare(self, op: str, name: str, dtype: DType, shape: Iterable[Scalar | int] = (), **attrs) -> Buffer:
+        """Append the declaration of storage (`cell`, `shared`, `ring` ..) and give it; `name` is a hint."""
         sizes = tuple(constant(n) if isinstance(n, int) else n for n in shape)
         buffer = Buffer(self.fresh(name), dtype, sizes, op)
-        self.add(Inst(op, (), buffer, (), self.loc))
+        self.add(Inst(op, (), buffer, attributes(attrs), self.loc))
         return buffer
 
     @contextmanager
