@@ -65,6 +65,8 @@ def _stage(body: Body, i: int, inst: Inst) -> str | None:
     if body.stage not in stages:
         here = "plan" if body.stage == PLAN else f"kernel at stage {body.stage}"
         return f"`{inst.op}` is not legal in a {here}, only at {' or '.join(stages)}"
+    if inst.op == "barrier" and inst.attr("scope") == "role" and body.stage == "thread":
+        return 'a `barrier` of scope "role" is not legal at stage thread, which has no roles'
     return None
 
 

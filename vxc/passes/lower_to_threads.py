@@ -23,6 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from math import prod
 
+from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
@@ -207,6 +208,10 @@ def _zero(value: Value):
 
 
 def run(plan: Plan, context: Context) -> Plan:
+    several = [k.name for k in plan.kernels if sum(inst.op == "role" for inst in k.insts) > 1]
+    if several:
+        text = f"kernel {several[0]} has several roles, which are not lowered to threads yet"
+        raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     return plan.with_kernels(map(lower_kernel, plan.kernels))
 
 
