@@ -19,9 +19,13 @@ from vxc.dtypes import BOOL, I64
 from vxc.semantics import cast, evaluate
 
 ROWS = 1 << 21  # executions of one access that are worth a table
+ALL_ROWS = 1 << 22  # over all instances
 INSTANCES = 256  # sizes tried
 SMALL = (1, 2, 3, 4)
 CONSTANT = 1 << 12  # constants above this are not tried as sizes
+
+
+Executions = tuple[dict[str, np.ndarray], int]  # columns of index values, and the number of rows
 
 
 class TooLarge(Exception):
@@ -52,13 +56,17 @@ def free_symbols(facts: KernelFacts, accesses: Iterable[Access]) -> list[str]:
 def find_collision(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> tuple[Collision | None, bool]:
     """(collision or None, whether the search saw every instance there is). The accesses are enumerable and of one buffer."""
     symbols = free_symbols(facts, accesses)
-    complete = not symbols
+    complete, seen = not symbols, 0
     for sizes in _instances(facts, symbols, accesses):
+        if seen > ALL_ROWS:
+            return None, False
         try:
-            collision = _collide(facts, loop, accesses, sizes)
+            executions = [_executions(access, sizes) for access in accesses]
         except TooLarge:
             complete = False
             continue
+        seen += sum(rows for _, rows in executions)
+        collision = _collide(facts, loop, accesses, executions, sizes)
         if collision:
             return collision, True
     return None, complete
@@ -96,12 +104,13 @@ def _constants(f: Form) -> Iterator[int]:
                 yield from _constants(inner)
 
 
-def _collide(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access], sizes: dict[str, int]) -> Collision | None:
+def _collide(
+    facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access], executions: Sequence[Executions], sizes: dict[str, int]
+) -> Collision | None:
     """Rows of all accesses sorted by (outer indices, element); neighbours of one group with different p collide."""
     extents = [int(evaluate_form(f, sizes)) for f in facts.extents[accesses[0].buffer.name]]
     keys, iterations, owners, tables = [], [], [], []
-    for number, access in enumerate(accesses):
-        table, rows = _executions(access, sizes)
+    for number, (access, (table, rows)) in enumerate(zip(accesses, executions)):
         element = [np.broadcast_to(evaluate_form(f, table), rows) for f in access.indices]
         inside = np.ones(rows, bool)
         for x, extent in zip(element, extents):
@@ -159,7 +168,7 @@ def _nearest(pair: tuple[int, int], p: np.ndarray, kinds: np.ndarray) -> tuple[i
     return a, next((n for n in range(a + 1, b) if p[n] != p[a] and kinds[n] == kinds[b]), b)
 
 
-def _executions(access: Access, sizes: Mapping[str, int]) -> tuple[dict[str, np.ndarray], int]:
+def _executions(access: Access, sizes: Mapping[str, int]) -> Executions:
     """Columns of index values, one row for each execution of the access, and the number of rows."""
     table: dict[str, np.ndarray] = {name: np.int64(v) for name, v in sizes.items()}
     rows = 1

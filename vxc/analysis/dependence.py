@@ -4,7 +4,7 @@ For two accesses of a buffer under a loop over p, suppose that iterations p and 
 then gives an equation a(p, s) - b(p', s') = 0, s being what differs between iterations (inner indices, values that only the
 run knows) and everything else being common. `separate` shows that no p != p' solves them, with
 
-  digits     e // c and e % c both equal  =>  e equal (mixed radix)
+  digits     x + e // c and e % c equal  =>  x * c + e equal (mixed radix)
   order      p' = p + step*d with d >= 1, or the other way round
   intervals  an equation that is always positive, or always negative
   congruence an equation that is never 0 modulo some g: g*q + r with 0 < |r| < g, or a constant that g does not divide;
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
-from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, content, form, gather, split
+from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
 from vxc.analysis.ranges import Ranges
 
 DISTANCE = Atom("distance")  # between the two iterations
@@ -41,18 +41,34 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
 
     Two conflict if they touch one element and are neither both reads nor both atomic.
     """
-    if any(_numbers_iterations(facts, loop, {a.indices[d] for a in accesses}) for d in range(len(accesses[0].indices))):
+    if any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in range(len(accesses[0].indices))):
         return True
     exact = [Touch(a, {}) for a in accesses]
     return any(_all_separate(facts, loop, touches) for touches in (merged(loop, accesses), exact) if len(touches) <= MAX_TOUCHES)
 
 
-def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: set[Form]) -> bool:
-    """True where one form stands in a dimension of all accesses, and it is c * p + what is common: by far the usual case."""
-    f = next(iter(forms))
-    if len(forms) > 1 or not (f.coefficient(loop.index) or ZERO).value:
+def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: Mapping[Form, Access]) -> bool:
+    """True where a dimension of all accesses is c * p + what is common + less than c: a row or a block for each iteration.
+
+    By far the usual case. `forms` are the indices in that dimension, each with an access that has it.
+    """
+    shared = {(f.coefficient(loop.index) or ZERO, _common_part(facts, loop, f)) for f in forms}
+    scale = abs(next(iter(shared))[0].value or 0)
+    if len(shared) > 1 or not scale:
         return False
-    return not any(facts.varies(a.name, loop) for a in f.without(loop.index).atoms())
+    low = high = 0
+    for n, (f, access) in enumerate(forms.items()):
+        own = f.without(loop.index) - _common_part(facts, loop, f)
+        least, most = access.loops[-1].ranges.constants(own)
+        if least is None or most is None:
+            return False
+        low, high = (min(low, least), max(high, most)) if n else (least, most)
+    return high - low < scale
+
+
+def _common_part(facts: KernelFacts, loop: LoopFact, f: Form) -> Form:
+    """The terms, but for the constant, that are equal in all iterations of the loop."""
+    return Form(frozenset((m, c) for m, c in f.terms if m and not any(facts.varies(a.name, loop) for u in m for a in atoms_of(u))))
 
 
 def _all_separate(facts: KernelFacts, loop: LoopFact, touches: Sequence[Touch]) -> bool:
@@ -188,17 +204,18 @@ def _put(forms: list[Form], unknown: Unknown, value: Form) -> list[Form]:
 
 
 def _join_digits(equations: list[Form], ranges: Ranges) -> list[Form]:
-    """Replace the equations e % c = e' % c and e // c = e' // c by e = e'."""
-    equations = list(equations)
+    """Replace the equations e % c = e' % c and x + e // c = x' + e' // c by x * c + e = x' * c + e'."""
     for at, equation in enumerate(equations):
         pair = _difference(equation)
         if pair is None:
             continue
         (e, by), (other, _) = pair
         high = ranges.floordiv(e, by) - ranges.floordiv(other, by)
-        if high != ZERO and high in equations:
-            rest = [q for n, q in enumerate(equations) if n != at and q != high]
-            return _join_digits([gather(e - other), *rest], ranges)
+        for n, q in enumerate(equations) if high != ZERO else ():
+            higher = next((signed for signed in (q, -q) if high.terms <= signed.terms), None)
+            if n != at and higher is not None:
+                rest = [f for k, f in enumerate(equations) if k not in (at, n)]
+                return _join_digits([gather((higher - high) * by + e - other), *rest], ranges)
     return equations
 
 

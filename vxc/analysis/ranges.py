@@ -32,6 +32,8 @@ class Ranges:
         return Ranges({**self.bounds, **more}, least)
 
     def nonnegative(self, f: Form) -> bool:
+        if f.value is not None:
+            return f.value >= 0
         low = self.lowest(f)
         return low is not None and all(c >= 0 for _, c in low.replace(self._from_least).terms)
 
@@ -75,12 +77,12 @@ class Ranges:
         return quotient + self._quotient_node(rest, b), digit("mod", rest, b)
 
     def _quotient_node(self, rest: Form, b: Form) -> Form:
-        """(x // c) // b is x // (c * b)."""
-        if len(rest.terms) == 1:
-            ((m, c),) = rest.terms
-            if c == 1 and len(m) == 1 and isinstance(m[0], Digit) and m[0].kind == "div" and self.positive(m[0].by):
-                return digit("div", m[0].arg, m[0].by * b)
-        return digit("div", rest, b)
+        """(k + x // c) // b is (k * c + x) // (c * b)."""
+        digits = (m[0] for m, c in rest.terms if c == 1 and len(m) == 1 and isinstance(m[0], Digit) and m[0].kind == "div")
+        inner = next((u for u in sorted(digits, key=str) if self.positive(u.by)), None)
+        if inner is None:
+            return digit("div", rest, b)
+        return self.floordiv((rest - form(inner)) * inner.by + inner.arg, inner.by * b)
 
     def _is_common(self, u: Unknown) -> bool:
         """True for a dimension or scalar, and for what is made of dimensions alone: no loop index has a part in it."""
