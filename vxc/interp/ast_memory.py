@@ -47,7 +47,7 @@ class Unwritten(Exception):
 
 def locate(storage: Storage, indices: Sequence[np.ndarray], scope: Scope) -> list[np.ndarray]:
     """Indices into `storage.data`, in range everywhere: inactive points are sent to element 0. Raises OutOfRange."""
-    place = [np.arange(storage.data.shape[k]).reshape((-1,) + (1,) * (scope.depth - k - 1)) for k in range(storage.lead)]
+    place = [np.arange(storage.data.shape[k]).reshape((1,) * k + (-1,) + (1,) * (scope.depth - k - 1)) for k in range(storage.lead)]
     for axis, (index, extent) in enumerate(zip(indices, storage.data.shape[storage.lead :], strict=True)):
         outside = (index < 0) | (index >= extent)
         if outside.any():
