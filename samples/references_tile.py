@@ -83,7 +83,8 @@ def flash_partial(q, k, v, scale, C=3, CAUSAL=False):
 def decode_partial(q, k, v, scale, C=7):
     s = scores(q[:, None], k, scale)
     parts = [(weights(s[:, :, c::C]), v[:, c::C]) for c in range(C)]
-    return {"po": np.stack([(p @ part)[:, 0] for (p, _), part in parts]), "pml": np.stack([_statistics(p[:, 0], m[:, 0]) for (p, m), _ in parts])}
+    pml = [_statistics(p[:, 0], m[:, 0]) for (p, m), _ in parts]
+    return {"po": np.stack([(p @ part)[:, 0] for (p, _), part in parts]), "pml": np.stack(pml)}
 
 
 def _statistics(p, m):

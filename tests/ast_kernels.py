@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vxc.diag import VxcError
-from vxc.frontend.check import check_module
+from vxc.frontend.check import check, check_module
 from vxc.frontend.parse import parse
 from vxc.interp import ast_stmt
 from vxc.interp.ast_interp import run_ast
@@ -21,16 +21,17 @@ def budget(request, monkeypatch):
     monkeypatch.setattr(ast_stmt, "BUDGET", request.param)
 
 
-def typed(text: str):
+def typed(text: str, name: str | None = None):
+    """The kernel or program of a text; without `name` the first."""
     source = Source("t.vx", text)
-    return check_module(parse(source), source)[0]
+    return check(parse(source), source, name) if name else check_module(parse(source), source)[0]
 
 
-def run(text: str, *, dims=None, trap_div=False, **arguments):
-    """The outputs of the only kernel in `text`."""
+def run(text: str, *, name=None, dims=None, trap_div=False, **arguments):
+    """The outputs of a kernel or program."""
     arrays = {k: v for k, v in arguments.items() if isinstance(v, np.ndarray)}
     scalars = {k: v for k, v in arguments.items() if not isinstance(v, np.ndarray)}
-    return run_ast(typed(text), arrays, scalars, dims=dims, trap_div=trap_div)
+    return run_ast(typed(text, name), arrays, scalars, dims=dims, trap_div=trap_div)
 
 
 def out(text: str, **arguments):

@@ -84,13 +84,13 @@ def gemm(machine: Machine, node: Gemm, scope: Scope) -> None:
         value = cast(_whole(machine, Load(array, (), node.span), scope), array.dtype, node.acc.dtype)
         factors.append(value.swapaxes(-1, -2) if transposed else value)
     acc = Load(node.acc, (), node.span)
-    value = multiply(*factors, _whole(machine, acc, scope), node.acc.dtype)
+    value = _multiply(*factors, _whole(machine, acc, scope), node.acc.dtype)
     inner, element = _open(scope, _shape(machine, acc))
     if inner is not None:
         machine.store(acc, element, value, inner)
 
 
-def multiply(a: np.ndarray, b: np.ndarray, acc: np.ndarray, dtype: DType) -> np.ndarray:
+def _multiply(a: np.ndarray, b: np.ndarray, acc: np.ndarray, dtype: DType) -> np.ndarray:
     """acc[.., M, N] + a[.., M, K] @ b[.., K, N], all of `dtype`: integers exactly (they wrap), floats by fma in increasing k."""
     if dtype.is_int:
         return acc + a @ b
