@@ -155,9 +155,13 @@ class Parallel(Axis):
         outer, thread, everyone = self.place
         if not m.spread:
             return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)
-        if self.step.inst.attr("map") == "all":
+        how, thread = self.step.inst.attr("map"), lift(thread, ticks.ndim)
+        if how == "all":
             return self.place
-        return Place(outer, threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), index), False)
+        if how == "teams":  # an iteration's team is spoken of by its first lane
+            lanes = self.step.inst.attr("lanes")
+            return Place(outer, thread + ticks % (m.width // lanes) * lanes, False)
+        return Place(outer, thread + threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), index), False)
 
 
 def threads_of(m: TileMachine, step: Step, text: str, index: np.ndarray) -> np.ndarray:
@@ -199,9 +203,10 @@ def _extent(m: TileMachine, inst: Inst) -> int:
 
 def barrier(m: TileMachine, step: Step) -> int | None:
     """Stage=team: orders what threads did before with what they do after."""
-    if m.place is not None and m.depth > 1:
+    inner = [f.step.inst.attr("map") for f in m.frames if isinstance(f, Axis)][1:]
+    if any(how != "teams" for how in inner) or (inner and step.inst.attr("scope") != "group"):
         raise m.fault("E0726", "a barrier in a loop over lanes, which not all lanes run alike", step.inst)
-    return m.meet(step)
+    return TileMachine.meet(m, step) if inner else m.meet(step)
 
 
 def block_array(m: TileMachine, step: Step) -> None:
