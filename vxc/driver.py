@@ -17,10 +17,11 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, compile_cuda
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
-from vxc.frontend.check import NO_DEFINES, check, kernel_names
+from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
+from vxc.frontend.typed_program import TypedProgram
 from vxc.ir.plan import Plan
 from vxc.ir.reader import read_ir
 from vxc.pass_manager import Context, PipelineError, Remark
@@ -35,7 +36,7 @@ class Compiled:
 
     tile: Plan
     target: Target
-    typed: TypedKernel | None = None
+    typed: TypedKernel | TypedProgram | None = None
     source: Source | None = None
     debug: bool = False
     max_registers: int | None = None
@@ -94,10 +95,10 @@ def compile(
     maxrregcount: int | None = None,
     reduce_chunk: int | None = None,
 ) -> Compiled:
-    """The kernel `name` (or the only one) of a .vx source for one arch. Raises VxcError with all that is wrong."""
+    """The kernel or program `name` (or the only program, else the only kernel) of a .vx source for one arch. Raises VxcError with all that is wrong."""
     with _no_collection():
         module = parse(source)
-        typed = check(module, source, name or _only(kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
@@ -113,7 +114,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def compile_typed(typed: TypedKernel, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
+def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A checked kernel. Raises VxcError: E0401, and what passes find."""
     return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
 
