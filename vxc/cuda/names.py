@@ -44,10 +44,10 @@ _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|
 def kernel_symbol(name: str) -> str:
     """The `extern "C"` name of kernel `name`: the name itself where CUDA lets it be, else one that no other kernel gets.
 
-    `softmax` stays; `exp` becomes `vx_kernel_exp`, `größe` `gr_u00f6_u00dfe`, and `f.1` `f__1`.
+    `softmax` stays; `exp` becomes `vx_kernel_exp`, `größe` `vx_kernel_gr_u00f6_u00dfe`.
     """
-    symbol = ascii_name(name)
-    return f"vx_kernel_{symbol}" if is_reserved(symbol) or symbol[0].isdigit() else symbol
+    plain = name.isascii() and name.isidentifier() and not is_reserved(name)
+    return name if plain else f"vx_kernel_{ascii_name(name)}"
 
 
 def ascii_name(name: str) -> str:
