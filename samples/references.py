@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
+import references_tile
 
 COMPUTED = 2.0**-18  # of the output's greatest magnitude: the error of a computation in f32
 HALF_ULP = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
@@ -135,7 +136,7 @@ _ALL = (
     saxpy, bias_gelu, transpose, rowdot, rowsum, rowmax, softmax, rmsnorm, layernorm, logsumexp, cross_entropy, argmax_rows, histogram,
     cumsum_rows, gemv, gather, scatter, stencil2d, conv1d, attention_naive, dropout,
 )  # fmt: skip
-REFERENCES = {f.__name__: f for f in _ALL}
+REFERENCES = {f.__name__: f for f in _ALL} | references_tile.REFERENCES
 
 
 def reference(name, arguments):

@@ -29,7 +29,7 @@ from vxc.cuda.emit import emit
 from vxc.diag import read_source
 from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
-from vxc.frontend.check import kernel_names
+from vxc.frontend.check import kernel_names, program_names
 from vxc.frontend.parse import parse
 from vxc.inputs import complete
 from vxc.interp.flat_interp import run_flat
@@ -43,11 +43,12 @@ VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark")
 
 
 def cases(arch: str) -> dict[str, Compiled]:
-    """Every kernel of every sample, compiled for `arch`, by `sample:kernel`."""
+    """Every program, else every kernel, of every sample, compiled for `arch`, by `sample:kernel`."""
     found = {}
     for path in sorted((ROOT / "samples").glob("*.vx")):
         source = read_source(path)
-        for name in kernel_names(parse(source)):
+        module = parse(source)
+        for name in program_names(module) or kernel_names(module):
             found[f"{path.stem}:{name}"] = compile(source, name, target=arch)
     return found
 

@@ -15,6 +15,7 @@ After:  each kernel is a pure prologue and one top-level parallel loop. Statemen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vxc.dtypes import I64
@@ -51,26 +52,30 @@ class _Group:
 
 def run(plan: Plan, context: Context) -> Plan:
     entries, kernels = [], []
+    taken = set().union(names(plan.params, plan.entries), *(names(k.params, k.insts) for k in plan.kernels))
+    fresh = Builder(taken).fresh
     for entry in plan.entries:
         if entry.op != "launch":
             entries.append(entry)
             continue
         kernel = plan.kernel(entry.attr("kernel"))
-        pieces, workspaces = split(kernel)
+        pieces, workspaces = split(kernel, fresh)
         if len(pieces) > 1:
             context.applied(f"{len(pieces)} launches, since what one parallel loop writes the next may read", kernel.name)
         entries += [Inst("workspace", (), buffer) for buffer in workspaces]
-        entries += [Inst("launch", (Const(1), *piece.params), None, (("kernel", piece.name),), entry.loc) for piece in pieces]
+        passed = dict(zip(kernel.params, entry.operands[1:]))
+        for piece in pieces:
+            arguments = (passed.get(p, p) for p in piece.params)
+            entries.append(Inst("launch", (Const(1), *arguments), None, (("kernel", piece.name),), entry.loc))
         kernels += pieces
     return replace(plan, entries=tuple(entries), kernels=tuple(kernels))
 
 
-def split(kernel: Kernel) -> tuple[list[Kernel], list[Buffer]]:
-    """The kernels that a kernel becomes, in order, and the workspaces that they share."""
+def split(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernels that a kernel becomes, in order, and the workspaces, under fresh names, that they share."""
     prologue, groups = _grouped(kernel)
     values = _crossing_values(prologue, groups)
     buffers = _crossing_buffers(groups)
-    fresh = Builder(names(kernel.params, kernel.insts)).fresh
     spaces = {name: Buffer(fresh(f"w{name}"), v.dtype, (Const(1),), "workspace") for name, v in values.items()}
     moved = {name: replace(b, name=fresh(f"w{name}"), shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
     pieces = []
@@ -144,9 +149,9 @@ def _piece(kernel: Kernel, name: str, prologue: list[Inst], group: _Group, space
         once = Value(f"once.{name}", I64)
         body = [Inst("loop", (Const(0), Const(1)), once, ONE_ITERATION, body[0].loc), *body, *leave, Inst("end", (once,))]
     insts = (*prologue, *arrive, *body)
-    used = {x.name for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.space == "workspace"}
-    extra = {x.name: x for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.name in used}
-    params = (*kernel.params, *(extra[n] for n in sorted(extra) if extra[n].space == "workspace"))
+    used = {x.name: x for inst in insts for x in inst.operands if isinstance(x, Buffer) and x.space == "workspace"}
+    own = {p.name for p in kernel.params}
+    params = (*kernel.params, *(used[n] for n in sorted(used.keys() - own)))
     return replace(kernel, name=name, params=params, insts=insts)
 
 
