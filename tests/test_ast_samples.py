@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from runpy import run_path
 
 import numpy as np
 import pytest
+from references_tile import REFERENCES
 from ast_kernels import RNG, equal, f32
 
 from vxc.dtypes import F16, F32
@@ -17,7 +17,6 @@ from vxc.interp.ast_interp import run_ast
 from vxc.source import Source
 
 SAMPLES = Path(__file__).parent.parent / "samples"
-REFERENCES = run_path(str(SAMPLES / "references_tile.py"))["REFERENCES"]
 TILES = (
     "gemm", "gemm_bias_gelu", "batched_gemm", "transpose_tile", "layernorm_tile", "attention_flash", "conv2d_im2col", "topk",
     "flash_splitk", "flash_decode", "dequant_u4_manual", "dequant_u4_parallel", "dequant_u4_copy",

@@ -3,17 +3,17 @@ for both targets; and its IR is a fixed point of print and read after every pass
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
-from runpy import run_path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from references import REFERENCES, mismatch, reference
 
-from vxc.diff import ast_executor, disagreements, flat_executor
+from vxc.diff import Executor, ast_executor, disagreements, flat_executor
 from vxc.driver import Compiled, compile_typed
-from vxc.frontend.check import check, kernel_names
+from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import Const, TypedKernel
 from vxc.inputs import Call, complete
@@ -24,13 +24,14 @@ from vxc.runtime.generate import generate
 from vxc.source import Source
 
 SAMPLES = Path(__file__).parent.parent / "samples"
-MATHS = SimpleNamespace(**run_path(str(SAMPLES / "references.py")))
-REFERENCES, mismatch, reference = MATHS.REFERENCES, MATHS.mismatch, MATHS.reference
 ODD = (5, 37, 11)
 ARCHS = ("sm_80", "sm_90a")
 # A dimension that cannot be 0: something is taken from it, or another size would be negative.
 NOT_EMPTY = {"argmax_rows": "N", "cross_entropy": "N", "gather": "V", "scatter": "V", "conv1d": "N"}
-FILES = {name: path for path in sorted(SAMPLES.glob("*.vx")) for name in kernel_names(parse(Source(str(path), path.read_text())))}
+MODULES = {path: parse(Source(str(path), path.read_text())) for path in sorted(SAMPLES.glob("*.vx"))}
+FILES = {name: path for path, module in MODULES.items() for name in program_names(module) or kernel_names(module)}
+MATHS = [name for name, path in FILES.items() if not re.search(r"^ *(@\S+ )?grid |^program ", path.read_text(), re.M) and name in REFERENCES]
+TILES = [name for name in FILES if name not in MATHS]
 
 
 @cache
@@ -64,11 +65,21 @@ def sizes(name: str) -> dict[str, dict[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_reference_and_interpreters(name):
+def executors_of(name: str) -> list[Executor]:
     made = compiled(name)
+    return [ast_executor(made.typed), flat_executor("flat", made.typed, made.tile), flat_executor("threads", made.typed, made.plan)]
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_tiles_agree_at_the_example_and_on_special_values(name):
+    calls = {"example": complete(kernel(name)), "special": complete(kernel(name), seed=5, special=True)}
+    assert not list(map(str, disagreements(executors_of(name), calls, seed=3)))
+
+
+@pytest.mark.parametrize("name", MATHS)
+def test_reference_and_interpreters(name):
     calls = {"example": complete(kernel(name))} | {label: call_of(name, dims) for label, dims in sizes(name).items()}
-    executors = [ast_executor(kernel(name)), flat_executor("flat", kernel(name), made.tile), flat_executor("threads", kernel(name), made.plan)]
+    executors = executors_of(name)
     for label, call in calls.items():
         got = executors[0].run(call, 0)
         for output, want in reference(name, {**call.arrays, **call.scalars}).items():
@@ -76,15 +87,16 @@ def test_reference_and_interpreters(name):
     assert not list(map(str, disagreements(executors, calls, seed=3)))
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("name", FILES)
 def test_machine_code_for_both_targets(name):
     for arch in ARCHS:
         binary = compiled(name, arch).binary
         assert binary.cubin.startswith(b"\x7fELF")
-        assert not any(k.spill_stores or k.spill_loads for k in binary.kernels.values()), arch
+        if name in MATHS:
+            assert not any(k.spill_stores or k.spill_loads for k in binary.kernels.values()), arch
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("name", FILES)
 def test_ir_text_is_a_fixed_point_after_every_pass(name):
     made = compiled(name)
     for plan in (made.tile, *(made.after(p.name) for p in PIPELINE.passes)):
