@@ -11,6 +11,9 @@ ROOT = Path(__file__).parent.parent
 COMMAND = re.compile(r"<!-- \$ (?P<command>.+?) -->\n+(?:```\n.*?\n```\n+)?", re.S)
 
 
+FENCED = re.compile(r"```.*?```", re.S)
+
+
 def output(command: str) -> str:
     words = command.split()
     program = [sys.executable, "-m", "vxc"] if words[0] == "vxc" else words[:1]
@@ -35,5 +38,5 @@ def test_excerpts_are_current(page, bless):
 
 def test_links_lead_somewhere():
     for page in (*ROOT.glob("*.md"), *ROOT.glob("*/README.md")):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", FENCED.sub("", page.read_text())):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
