@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from vxc.cuda.emit_ops import EXPRESSIONS, STATEMENTS
-from vxc.diag import CODES
+from vxc.codes import CODES
 from vxc.interp.flat_interp import HANDLERS
 from vxc.ir.ops import ALL, OPS, PLAN
 from vxc.ir.tiles import TILE_OPS
@@ -25,7 +25,7 @@ OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdi
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
-    ("source", "dtypes", "grammars"),
+    ("source", "dtypes", "grammars", "codes"),
     ("diag", "semantics"),
     ("target", "layout"),
     ("ir",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typed_text import rejects
 
-from vxc.diag import CODES
+from vxc.codes import CODES
 
 HEAD = """kernel k(x: f32[M, N], w: f32[N], n: i32[M], u: u32[M], q: i64[M], d: f64[N], h: f16[N], f: bool[M], inout y: f32[M, N],
          inout z: i32[8], a: f32, c: i32, b: bool) { parallel i in M {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vxc.diag import CODES, Diagnostic, Diagnostics, Label, VxcError, read_source, render, render_all
+from vxc.codes import CODES
+from vxc.diag import Diagnostic, Diagnostics, Label, VxcError, read_source, render, render_all
 from vxc.source import Source, Span
 
 ROWSUM = Source(

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from ir_samples import N, PARAMS, X, Y, sample
 
-from vxc.diag import CODES, VxcError
+from vxc.codes import CODES
+from vxc.diag import VxcError
 from vxc.dtypes import F32, I8, I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.reader import plan_of, read_ir
