@@ -10,19 +10,21 @@ may overflow in one order and not in another: there any two values agree of whic
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
 
 from vxc.analysis.exactness import ATOMICS, inexact
 from vxc.diag import VxcError
+from vxc.driver import Compiled
 from vxc.dtypes import DType, from_numpy
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.plan import Plan
+from vxc.pipeline import PIPELINE
 
 ULPS = 32  # elementary functions are within 2 or 3 each; the rest is for sums of them and one rounding to a narrow output
 
@@ -67,7 +69,10 @@ def _same_bits(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
     bits = f"u{expected.dtype.itemsize}"
     same = np.ascontiguousarray(expected).view(bits) == np.ascontiguousarray(got).view(bits)
     same = same.reshape(expected.shape)
-    return same | (np.isnan(expected) & np.isnan(got)) if _dtype(expected).is_float else same
+    if not _dtype(expected).is_float:
+        return same
+    with np.errstate(invalid="ignore"):  # a signalling NaN in memory is a value like any other
+        return same | (np.isnan(expected) & np.isnan(got))
 
 
 def _near(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
@@ -133,7 +138,23 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
     return Executor(name, run, loose)
 
 
-def gpu_executor(compiled) -> Executor:
+def prefix_executors(compiled: Compiled) -> list[Executor]:
+    """The syntax tree, the IR as lowered, and the IR after each pass that changed it; the first to differ names the pass at fault."""
+    kernel, last = compiled.typed, compiled.tile
+    found = [ast_executor(kernel), flat_executor("lowering", kernel, last)]
+    for p in PIPELINE.passes:
+        plan = compiled.after(p.name)
+        if _undone(plan) != _undone(last):
+            found.append(flat_executor(p.name, kernel, plan))
+        last = plan
+    return found
+
+
+def _undone(plan: Plan) -> Plan:
+    return plan.with_kernels(replace(kernel, done=()) for kernel in plan.kernels)
+
+
+def gpu_executor(compiled: Compiled) -> Executor:
     """The emitted kernel on the GPU."""
     from vxc.runtime.launch import run_numpy
 

@@ -204,7 +204,7 @@ def _extent(m: TileMachine, inst: Inst) -> int:
 def barrier(m: TileMachine, step: Step) -> int | None:
     """Stage=team: orders what threads did before with what they do after."""
     inner = [f.step.inst.attr("map") for f in m.frames if isinstance(f, Axis)][1:]
-    if any(how != "teams" for how in inner) or (inner and step.inst.attr("scope") != "group"):
+    if any(how not in ("teams", "all") for how in inner) or ("teams" in inner and step.inst.attr("scope") != "group"):
         raise m.fault("E0726", "a barrier in a loop over lanes, which not all lanes run alike", step.inst)
     return TileMachine.meet(m, step) if inner else m.meet(step)
 
