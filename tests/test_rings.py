@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from flat_kernels import fault, run
 
+from vxc.diag import VxcError
+from vxc.interp.flat_interp import run_flat
 from vxc.interp.flat_roles import alike
 from vxc.ir.printer import print_plan
 from vxc.ir.reader import read_ir
@@ -184,3 +186,25 @@ def test_barriers_that_are_missing(wide, narrow, codes, seed):
 
 def test_a_deadlock_at_a_barrier_is_described():
     assert fault(plan(ROLES.format(wide=BLOCK, narrow="")))[1] == "deadlock: role wide waits for role narrow to come to a barrier (b=0, role wide)"
+
+
+# ---- what the verifier refuses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edit, message", [
+    (("threads=96}", "threads=128}"), "the roles have 96 threads together, so the kernel has threads=96, group=96, not threads=128, group=96"),
+    (('name="low"', 'name="producer"'), "two roles have one name"),
+    (("acquire @r, %n\n", "wait @r, %n\n"), "@r is emptied (wait, release) by the role that fills it"),
+])  # fmt: skip
+def test_roles_that_do_not_fit_together(edit, message):
+    with pytest.raises(VxcError) as refused:
+        plan(edited(RING, edit))
+    assert (refused.value.diagnostics[0].code, refused.value.diagnostics[0].message) == ("E0524", message)
+
+
+def test_loops_that_run_too_long_are_cut():
+    x = whole(1, 7, 64)
+    run_flat(plan(RING), {"x": x}, {}, max_steps=1000)
+    with pytest.raises(VxcError) as cut:
+        run_flat(plan(RING), {"x": x}, {}, max_steps=5)
+    assert cut.value.diagnostics[0].code == "E0734"
