@@ -226,6 +226,14 @@ def test_persistent_loops_outermost_and_inside():
     equal(out(inside, x=x), x)
 
 
+def test_independence_is_watched_in_tiles():
+    text = 'kernel k(p: i64[N], out y: f32[8]) { @independent("?") grid b in N { fragment s: f32[1] = 1.0; copy(s, y[p[b] :+ 1]); } }'
+    code, message, place = fault(text, p=np.array([0, 1, 2, 3, 3]))
+    assert (code, place) == ("E0722", "y[p[b] :+ 1]")
+    assert message == "`@independent` does not hold: b=3 writes `y[3]`, which b=4 writes"
+    equal(out(text, p=np.arange(8)), np.ones(8))
+
+
 def test_exchange_between_elements_of_a_fragment():
     text = """kernel k(x: i32[128], out y: i32[128]) { grid b in 1 {
         fragment f: i32[128];
