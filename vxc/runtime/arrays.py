@@ -62,7 +62,8 @@ class ArrayView:
 def describe(array: Any, name: str) -> ArrayView:
     """How the array passed as parameter `name` lies in memory. Raises `VxcError` E0703 for what is no array, E0706 for odd strides."""
     if isinstance(array, np.ndarray):
-        return _view(name, array.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
+        plain = array.view(f"u{array.dtype.itemsize}")  # NumPy cannot describe f8 arrays as they are
+        return _view(name, plain.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
     if type(array).__module__.partition(".")[0] == "torch":
         return _torch_view(array)
     interface = getattr(array, "__cuda_array_interface__", None)
