@@ -90,14 +90,19 @@ def collect(kernel: Kernel, known: Mapping[str, Form] | None = None) -> KernelFa
 
 
 def known_dimensions(plan: Plan, kernel: Kernel) -> dict[str, Form]:
-    """Parameters of the kernel that the plan's `require` entries tie to a form over its other parameters."""
+    """Parameters of the kernel that are a form over its other parameters: what its launch passes, or `require` entries, say so."""
     launches = [e for e in plan.entries if e.op == "launch" and e.attr("kernel") == kernel.name]
     if len(launches) != 1:
         return {}
-    inner = {v.name: p.name for v, p in zip(launches[0].operands[1:], kernel.params) if not isinstance(v, Const)}
+    inner: dict[str, str] = {}
+    found: dict[str, Form] = {}
+    for passed, param in zip(launches[0].operands[1:], kernel.params):
+        if isinstance(passed, Const):
+            found |= {} if passed.dtype.is_float else {param.name: form(int(passed.value))}
+        elif inner.setdefault(passed.name, param.name) != param.name and isinstance(param, Value):
+            found[param.name] = form(Atom(inner[passed.name]))
     host = _Walk(Kernel(plan.name, plan.params, plan.entries), {})
     equal: dict[str, tuple[Value, Operand]] = {}
-    found: dict[str, Form] = {}
     for entry in plan.entries:
         if entry.op == "eq" and isinstance(entry.operands[0], Value):
             equal[entry.result.name] = entry.operands

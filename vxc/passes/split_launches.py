@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 from vxc.dtypes import I64
 from vxc.ir.builder import Builder
@@ -59,7 +60,7 @@ def run(plan: Plan, context: Context) -> Plan:
             entries.append(entry)
             continue
         kernel = plan.kernel(entry.attr("kernel"))
-        pieces, workspaces = split(kernel, fresh)
+        pieces, workspaces = split(kernel, fresh, {k.name for k in plan.kernels})
         if len(pieces) > 1:
             context.applied(f"{len(pieces)} launches, since what one parallel loop writes the next may read", kernel.name)
         entries += [Inst("workspace", (), buffer) for buffer in workspaces]
@@ -71,17 +72,18 @@ def run(plan: Plan, context: Context) -> Plan:
     return replace(plan, entries=tuple(entries), kernels=tuple(kernels))
 
 
-def split(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[list[Kernel], list[Buffer]]:
-    """The kernels that a kernel becomes, in order, and the workspaces, under fresh names, that they share."""
+def split(kernel: Kernel, fresh: Callable[[str], str], taken: set[str]) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernels that a kernel becomes, in order, none `taken` by another, and the workspaces, under fresh names, that they share."""
     prologue, groups = _grouped(kernel)
     values = _crossing_values(prologue, groups)
     buffers = _crossing_buffers(groups)
     spaces = {name: Buffer(fresh(f"w{name}"), v.dtype, (Const(1),), "workspace") for name, v in values.items()}
     moved = {name: replace(b, name=fresh(f"w{name}"), shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
     pieces = []
-    for number, group in enumerate(groups, 1):
+    numbered = (name for n in count(1) if (name := f"{kernel.name}_{n}") not in taken)
+    for group in groups:
         group = replace(group, insts=tuple(_moved(inst, moved) for inst in group.insts if not _is_declared(inst, moved)))
-        name = kernel.name if len(groups) == 1 else f"{kernel.name}_{number}"
+        name = kernel.name if len(groups) == 1 else next(numbered)
         pieces.append(_piece(kernel, name, prologue, group, spaces))
     return pieces, [*spaces.values(), *moved.values()]
 

@@ -17,6 +17,7 @@ result is an index, the reduction stays whole; lower-to-threads then runs its pa
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
@@ -32,27 +33,30 @@ from vxc.semantics import Order
 
 def run(plan: Plan, context: Context) -> Plan:
     entries, kernels = Builder(names(plan.params)), []
-    rewriter = Rewriter(entries)
+    rewriter, taken = Rewriter(entries), {k.name for k in plan.kernels}
     for entry in plan.entries:
         if entry.op != "launch":
             rewriter.copy(entry)
             continue
-        kernel, count = plan.kernel(entry.attr("kernel")), 0
+        kernel = plan.kernel(entry.attr("kernel"))
+        numbers = (n for n in count(1) if _parts_name(kernel, n) not in taken)
         lookup = {p: rewriter(x) for p, x in zip(kernel.params, entry.operands[1:])}
         while True:
             found = _splittable(kernel, context)
             if found is None:
                 break
-            count += 1
-            parts, kernel = _split(kernel, *found, count, context)
+            parts, kernel = _split(kernel, *found, next(numbers), context)
             space = parts.params[-1]
             lookup[space] = _workspace(entries, space, lookup)
-            for k in (parts,):
-                kernels.append(k)
-                entries.emit("launch", 1, *(lookup[p] for p in k.params), kernel=k.name)
+            kernels.append(parts)
+            entries.emit("launch", 1, *(lookup[p] for p in parts.params), kernel=parts.name)
         kernels.append(kernel)
         entries.at(entry.loc).emit("launch", 1, *(lookup[p] for p in kernel.params), kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+
+
+def _parts_name(kernel: Kernel, number: int) -> str:
+    return f"{kernel.name}_parts{number}"
 
 
 def _workspace(b: Builder, space: Buffer, lookup: dict) -> Buffer:
@@ -140,19 +144,19 @@ def _parts_kernel(kernel, nest: Nest, regions: Regions, at: int, order: Order, a
         rewriter.copy_all(nest.body[i] for i in before)
         inst = nest.body[at]
         length = rewriter(inst.operands[1])
-        base, count = part_bounds(b, order, length, p)
+        base, extent = part_bounds(b, order, length, p)
         cell = rewriter(inst.operands[0])
         whole = (order.v, order.chunk or order.span(length.value) // order.lanes if order.chunk == 0 else order.chunk, order.lanes, 1)
-        with b.reduce(cell, count, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
+        with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
             rewriter.mapping[inst.result] = b.emit("add", base, e)
             rewriter.copy_all(nest.body[at + 1 : regions.end[at]])
         value = b.emit("load", cell)
         if acc.result_if_empty() is not None:  # an empty part joins as the identity
-            value = b.emit("select", b.emit("eq", count, 0), acc.start()[0], value)
+            value = b.emit("select", b.emit("eq", extent, 0), acc.start()[0], value)
         b.emit("store", space, *(rewriter(loop.result) for loop in nest.loops), p, value)
     for loop in reversed(nest.loops):
         b.emit("end", rewriter(loop.result))
-    made = b.build(f"{kernel.name}_parts{number}", (*kernel.params, space), done=kernel.done, attrs=kernel.attrs)
+    made = b.build(_parts_name(kernel, number), (*kernel.params, space), done=kernel.done, attrs=kernel.attrs)
     return made
 
 
