@@ -12,11 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vxc.cuda.emit_ops import EXPRESSIONS, STATEMENTS
 from vxc.codes import CODES
-from vxc.interp.flat_interp import HANDLERS
-from vxc.ir.ops import ALL, OPS, PLAN
-from vxc.ir.tiles import TILE_OPS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "vxc"
@@ -144,16 +140,6 @@ def test_files_are_short_and_finished(module):
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_every_opcode_is_documented_interpreted_and_emitted(name):
-    row = OPS[name]
-    assert row.doc and row.stages
-    for stage in ALL:
-        assert (name in HANDLERS[stage]) == (stage in row.stages and name not in TILE_OPS), stage  # those run as the loops that define them
-    assert (name in EXPRESSIONS or name in STATEMENTS) == ("thread" in row.stages)
-    assert set(row.stages) <= {*ALL, PLAN}
 
 
 def _mentioned(folder: Path, pattern: str) -> set[str]:
