@@ -27,9 +27,12 @@ ACCEPTED = {
         fragment t: f32[64] = 0.0; @stages(2) pipelined j in q .. ceildiv(N, 64) step C { copy(x[j*64], t); } copy(t, c[q, b*64]); } }""",
     "sibling loops over a tile": """kernel k(out c: f32[64]) { grid b in 1 { shared s: f32[64];
         parallel i in 64 { s[i] = 1.0; } parallel i in 64 { c[i] = s[63 - i]; } } }""",
-    "digits of threads and vectors": """kernel k(x: u8[4096], out c: u8[4096]) { grid b in 1 { shared s: u8[8, 4, 16, 8]; serial i in 2 { parallel t in 128 {
-        serial v in 16 { let e = (i*128 + t)*16 + v; s[e // 512, e // 128 % 4, e // 8 % 16, e % 8] = x[e]; } } } copy(s[0, 0, 0, :], c[0 :+ 8]); } }""",
-    "outermost persistent": "kernel k(out c: f32[N]) { persistent b in ceildiv(N, 64) { fragment t: f32[64] = 0.0; copy(t, c[b*64 :+ 64]); } }",
+    "digits of threads and vectors": """kernel k(x: u8[4096], out c: u8[8]) { grid b in 1 { shared s: u8[8, 4, 16, 8];
+        serial i in 2 { parallel t in 128 { serial v in 16 {
+            let e = (i*128 + t)*16 + v; s[e // 512, e // 128 % 4, e // 8 % 16, e % 8] = x[e]; } } }
+        copy(s[0, 0, 0, :], c); } }""",
+    "outermost persistent": """kernel k(out c: f32[N]) { persistent b in ceildiv(N, 64) {
+        fragment t: f32[64] = 0.0; copy(t, c[b*64 :+ 64]); } }""",
     "gemm into the block's own tile": """kernel k(out c: f32[N]) { grid b in N { shared s: f32[8, 8] = 1.0; fragment t: f32[8, 8] = 0.0;
         gemm(s, s, t); copy(t[0, :], c[b*8 :+ 8]); } }""",
 }
@@ -45,7 +48,7 @@ def test_accepted(name):
 
 REFUSED = {
     "tiles wider than their distance": (
-        "kernel k(x: f32[N], out c: f32[N]) { grid b in ceildiv(N, 16) { shared s: f32[17]; copy(x[b*16 :+ 17], s); copy(s, c[b*16 :+ 17]); } }",
+        "kernel k(out c: f32[N]) { grid b in ceildiv(N, 16) { shared s: f32[17] = 0.0; copy(s, c[b*16 :+ 17]); } }",
         COLLIDES + "b=0 and b=1 both write `c[16]`",
     ),
     "one tile for all": (

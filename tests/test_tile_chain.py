@@ -36,7 +36,11 @@ def agree(text: str, arrays: dict[str, np.ndarray], **scalars) -> None:
 
 X = small(5, 70)
 TILES = {
-    "run-time extent": ("(x: f32[M, N], out y: f32[M, N], w: i64) { grid b in M { copy(x[b, 3 :+ w], y[b, 0 :+ w], pad = 9.0); } }", {"x": X}, {"w": 69}),
+    "run-time extent": (
+        "(x: f32[M, N], out y: f32[M, N], w: i64) { grid b in M { copy(x[b, 3 :+ w], y[b, 0 :+ w], pad = 9.0); } }",
+        {"x": X},
+        {"w": 69},
+    ),
     "halo": (
         """(x: f32[N], out y: f32[N]) { grid b in ceildiv(N, 8) { shared t: f32[10]; copy(x[b*8 - 1 :+ 10], t, pad = -9.0);
         parallel i in 8 { if b*8 + i < N { y[b*8 + i] = t[i] + t[i + 1] + t[i + 2]; } } } }""",
@@ -56,7 +60,8 @@ TILES = {
         {},
     ),
     "scan along an axis": (
-        "(x: f32[5, 70], out y: f32[5, 70]) { grid b in 1 { shared t: f32[5, 70]; copy(x, t); t[:, :] = cumsum(t, axis = 1); copy(t, y); } }",
+        """(x: f32[5, 70], out y: f32[5, 70]) { grid b in 1 { shared t: f32[5, 70]; copy(x, t);
+        t[:, :] = cumsum(t, axis = 1); copy(t, y); } }""",
         {"x": X},
         {},
     ),
@@ -115,7 +120,8 @@ TILES = {
     ),
     "gemm of transposed bytes": (
         """(a: i8[16, 16], b: i8[16, 16], out c: i32[16, 16]) { @threads(32) grid g in 1 { shared s: i8[16, 16]; shared t: i8[16, 16];
-        fragment o: i32[16, 16] = 0; copy(a, s); copy(b, t); gemm(s, t, o, trans_a = true); gemm(s, t, o, trans_b = true); copy(o, c); } }""",
+        fragment o: i32[16, 16] = 0; copy(a, s); copy(b, t);
+        gemm(s, t, o, trans_a = true); gemm(s, t, o, trans_b = true); copy(o, c); } }""",
         {name: RANDOM.integers(-128, 128, (16, 16)).astype(np.int8) for name in "ab"},
         {},
     ),
@@ -129,7 +135,10 @@ def test_tiles(name):
 
 
 DOUBLE = "kernel k(x: f32[R, C], out y: f32[R, C]) { parallel i in R { y[i] = x[i] * 2.0; } }\n"
-TWO_NESTS = "kernel k(x: f32[R], out y: f32[R], inout z: f32[R]) { parallel i in R { y[i] = x[i]; } parallel i in R { z[i] += y[R - 1 - i]; } }\n"
+TWO_NESTS = """kernel k(x: f32[R], out y: f32[R], inout z: f32[R]) {
+    parallel i in R { y[i] = x[i]; }
+    parallel i in R { z[i] += y[R - 1 - i]; } }
+"""
 GEMM = """kernel gemm<BM = 16, BN = 8, BK = 8>(a: f32[M, K], b: f32[K, N], out c: f32[M, N]) {
     @threads(64) grid j in ceildiv(N, BN), i in ceildiv(M, BM) {
         shared s: f32[BM, BK]; shared t: f32[BK, BN]; fragment acc: f32[BM, BN] = 0.0;

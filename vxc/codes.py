@@ -72,7 +72,7 @@ _ERRORS = {
     "E0312": "parallel iterations collide",
     "E0313": "parallel iterations cannot be proven independent",
     # E04xx: not yet
-    "E0401": "a tile construct that is not lowered yet",
+    "E0401": "a construct that is not compiled yet",
     "E0402": "a store of packed 4-bit elements",
     "E0403": "a number of blocks that only the device knows",
     "E0404": "roles and rings that are not lowered yet",

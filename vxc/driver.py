@@ -115,7 +115,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
-    """A checked kernel. Raises VxcError: E0401, and what passes find."""
+    """A checked kernel. Raises VxcError with what passes find."""
     return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
 
 

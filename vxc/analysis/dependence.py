@@ -88,10 +88,12 @@ def separate(facts: KernelFacts, loop: LoopFact, a: Touch, b: Touch) -> bool:
     if _impossible(equations, limits, ranges):
         return True
     p1, p2 = Atom(loop.index.name, 1), Atom(loop.index.name, 2)
-    return all(
-        any(_impossible(_put(equations, far, form(near) + gap), _put(limits, far, form(near) + gap), apart) for gap, apart in _gaps(loop, ranges))
-        for near, far in ((p1, p2), (p2, p1))
-    )
+
+    def excluded(far: Atom, place: Form, apart: Ranges) -> bool:
+        return _impossible(_put(equations, far, place), _put(limits, far, place), apart)
+
+    orders = ((p1, p2), (p2, p1))
+    return all(any(excluded(far, form(near) + gap, apart) for gap, apart in _gaps(loop, ranges)) for near, far in orders)
 
 
 def _gaps(loop: LoopFact, ranges: Ranges) -> Iterator[tuple[Form, Ranges]]:

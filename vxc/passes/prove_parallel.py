@@ -6,8 +6,9 @@ After:  every `loop` of kind parallel has `independent`: "proved", or the author
     %i = loop 0, %N {kind="parallel"}      ->      %i = loop 0, %N {independent="proved", kind="parallel"}
 
 Two iterations conflict if they touch one element of a buffer that outlives an iteration and are neither both reads nor both
-atomic. `copy` and `gemm` count as the loops that define them. A conflict found in a small instance is E0312 with that instance; where neither a proof nor a conflict is found,
-E0313 asks for `@independent("reason")`. Distinct parameters are distinct memory: launching checks that.
+atomic. `copy` and `gemm` count as the loops that define them. A conflict found in a small instance is E0312 with that
+instance; where neither a proof nor a conflict is found, E0313 asks for `@independent("reason")`. Distinct parameters are
+distinct memory: launching checks that.
 """
 
 from __future__ import annotations
