@@ -124,7 +124,7 @@ def test_a_release_that_is_missing_is_seen_in_a_short_run_too():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_counter_that_starts_again_with_each_task(seed):
-    text = edited(PERSISTENT, ("cell @reads: i64\n      store @reads, 0\n", "cell @reads: i64\n"), ("cell @sum: f32\n", "store @reads, 0\ncell @sum: f32\n"))
+    text = edited(PERSISTENT, ("      store @reads, 0\n", ""), ("cell @sum: f32\n", "store @reads, 0\ncell @sum: f32\n"))
     given = {"count": np.array([1, 2]), "x": whole(2, 2, 32)}
     code, message = fault(plan(text), given, {"G": 1}, seed=seed)
     assert (code, message) == (TURN, "`wait` of use 0 of @r where use 1 is next (g=0, role consumer)")
@@ -185,14 +185,16 @@ def test_barriers_that_are_missing(wide, narrow, codes, seed):
 
 
 def test_a_deadlock_at_a_barrier_is_described():
-    assert fault(plan(ROLES.format(wide=BLOCK, narrow="")))[1] == "deadlock: role wide waits for role narrow to come to a barrier (b=0, role wide)"
+    _, message = fault(plan(ROLES.format(wide=BLOCK, narrow="")))
+    assert message == "deadlock: role wide waits for role narrow to come to a barrier (b=0, role wide)"
 
 
 # ---- what the verifier refuses ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("edit, message", [
-    (("threads=96}", "threads=128}"), "the roles have 96 threads together, so the kernel has threads=96, group=96, not threads=128, group=96"),
+    (("threads=96}", "threads=128}"),
+     "the roles have 96 threads together, so the kernel has threads=96, group=96, not threads=128, group=96"),
     (('name="low"', 'name="producer"'), "two roles have one name"),
     (("acquire @r, %n\n", "wait @r, %n\n"), "@r is emptied (wait, release) by the role that fills it"),
 ])  # fmt: skip

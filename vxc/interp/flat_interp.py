@@ -141,7 +141,8 @@ _ALL = {name: scalar for name in SCALAR_OPS} | {
     "cell": cell, "local": local, "load": load, "store": store, "atomic": atomic, "assert": assert_, "print": print_,
 }  # fmt: skip
 _TILE = _ALL | {
-    "loop": loop, "reduce": reduce_, "scan": scan_, "contribute": contribute, "prefix": prefix, "shared": block_array, "fragment": block_array,
+    "loop": loop, "reduce": reduce_, "scan": scan_, "contribute": contribute, "prefix": prefix,
+    "shared": block_array, "fragment": block_array,
 }  # fmt: skip
 HANDLERS: dict[str, dict] = {
     "tile": _TILE,

@@ -1,8 +1,9 @@
 """The opcode table: one row for each instruction of the flat IR.
 
 A row gives operands, result, attributes, the stages it is legal in, the scope over which it must be executed uniformly,
-how it accesses the memory of each buffer operand (r, w, or rw for atomic), whether it opens a region, and its meaning in one line. Printer, reader, verifier, `vxc ops` and
-the documentation are generic over this table; interpreter and emitter keep handler dicts that are checked total against it.
+how it accesses the memory of each buffer operand (r, w, or rw for atomic), whether it opens a region, and its meaning in one
+line. Printer, reader, verifier, `vxc ops` and the documentation are generic over this table; interpreter and emitter keep
+handler dicts that are checked total against it.
 
 Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
 `elem` a scalar of the buffer's dtype, `buffer` memory, `cell` and `ring` a buffer of that space, `arg` a scalar or buffer.
@@ -115,9 +116,11 @@ _ROWS = [
     OpDef("store", ("buffer", "idx*", "elem"), "none", (("width", AttrDef("int")),), access="w", doc="Write one element."),
     OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
           doc="Combine the value into the element in one step; the result is the element's value before."),
-    OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)), ("from", AttrDef("ints", True)),
-          ("to", AttrDef("ints", True)), ("from_steps", AttrDef("ints")), ("to_steps", AttrDef("ints"))), (TILE,), "block", access="r,w",
-          doc="Move a tile: axis k runs along dimension from[k] of the first buffer and to[k] of the second; outside it reads the last operand."),
+    OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)),
+          ("from", AttrDef("ints", True)), ("to", AttrDef("ints", True)), ("from_steps", AttrDef("ints")),
+          ("to_steps", AttrDef("ints"))), (TILE,), "block", access="r,w",
+          doc="Move a tile: axis k runs along dimension from[k] of the first buffer and to[k] of the second; outside it reads the last "
+          "operand."),
     OpDef("gemm", ("buffer", "buffer", "buffer"), "none", (("trans_a", AttrDef("bool")), ("trans_b", AttrDef("bool"))), (TILE,), "block",
           access="r,r,w", doc="Add the matrix product of the first two tiles to the third, by fma in increasing k."),
     OpDef("contribute", ("value", "same?"), "none", (), MATHS,

@@ -2,7 +2,8 @@
 
 Before: stage=team, no barriers.
 After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the group while
-        it shares a warp with others (scope="group"), else of the block. None where no two lanes meet.
+        it shares a warp with others (scope="group"), else of the block. None where no two lanes meet. A kernel of several
+        roles has those that its author wrote.
 
     store @s, %i, %v                               store @s, %i, %v
     %j = loop 0, %N {.., map="lanes"}      ->      barrier {scope="group", width=32}
@@ -222,7 +223,7 @@ def _overlaps(insts) -> dict[str, tuple[str, ...]]:
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
-        if kernel.attr("group") > 1:
+        if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1:
             insts, before = place(kernel)
             kernel = replace(kernel, insts=tuple(insts))
             for inst in before:
