@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.test_lower import body
+from vxc.diag import VxcError, render_all
 from vxc.frontend.check import check, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
@@ -198,7 +199,11 @@ PLANS = {
         "program p(x: f32[M, N], out y: f32[M, N]) { let h = N + 1; local v: f32[h, N]; local w: f32[h, N]; k(w, v); }",
         """\
   %h: i64 = add %N, 1
+  %0: bool = ge %h, 0
+  require %0 {what="dimension 0 of `v` is 0 or more"}
   workspace @v: f32[%h, %N]
+  %1: bool = ge %h, 0
+  require %1 {what="dimension 0 of `w` is 0 or more"}
   workspace @w: f32[%h, %N]
   launch @k[1](%h, %N, @w, @v)
 """,
@@ -254,6 +259,16 @@ def test_sizes_of_calls(name):
     shown = print_plan(plan).split("\n}\n")[0]
     assert shown.split("\n", 1)[1] + "\n" == entries
     assert print_kernel(plan.kernels[-1]).split(" stage=")[0] == header
+
+
+def test_extern_functions_are_called_in_kernels_only():
+    text = """extern fn e(x: f32) -> f32 = "return x;" { return x; }
+    kernel s(a: f32, out y: f32[R]) { parallel i in R { y[i] = a; } }
+    program p(b: f32, out y: f32[M]) { let c = e(b); s(c, y); }"""
+    with pytest.raises(VxcError) as error:
+        program(text)
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message) == ("E0232", "`e` is CUDA text, and this is computed outside of kernels"), render_all([found])
 
 
 def test_entries_of_a_plan_know_their_place():

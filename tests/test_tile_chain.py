@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vxc.diag import VxcError
 from vxc.diff import first_difference
 from vxc.driver import compile_typed
 from vxc.frontend.check import check, kernel_names, program_names
@@ -188,6 +189,16 @@ PROGRAMS = {
         {},
     ),
 }
+
+
+def test_a_negative_size_is_refused_by_both():
+    text = DOUBLE + "program p(x: f32[M, N], n: i64, out y: f32[M, N]) { local w: f32[M - n, N]; k(x, y); }"
+    source = Source("k.vx", text)
+    typed = check(parse(source), source, "p")
+    for run, code in ((run_ast, typed), (run_flat, compile_typed(typed).plan)):
+        with pytest.raises(VxcError) as error:
+            run(code, {"x": X}, {"n": 6})
+        assert [d.code for d in error.value.diagnostics] == ["E0705"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -16,7 +16,7 @@ from vxc.frontend.lower_stmt import STATEMENTS
 from vxc.frontend.typed import Array, Expr, TypedKernel
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Kernel, Operand
+from vxc.ir.kernel import Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 
@@ -24,7 +24,7 @@ HANDLERS = EXPRESSIONS | STATEMENTS
 
 
 def lower(code: TypedKernel | TypedProgram) -> Plan:
-    """The plan of a kernel or program."""
+    """The plan of a kernel or program. Raises VxcError (E0232) where a size or scalar of it calls an `extern fn`."""
     return lower_program(code) if isinstance(code, TypedProgram) else lower_kernel(code)
 
 
@@ -45,6 +45,9 @@ def lower_program(program: TypedProgram) -> Plan:
     for array in program.locals:
         shape = [host.run(extent) for extent in array.shape]
         host.out.at(program.source.position(array.span.start))
+        for d, extent in enumerate(shape):
+            if isinstance(extent, Value) and extent not in signature.bound:
+                host.out.emit("require", host.out.emit("ge", extent, 0), what=f"dimension {d} of `{array.name}` is 0 or more")
         host.buffers[array] = host.out.declare("workspace", array.name, array.dtype, shape)
     sizes = {extent: held for array, buffer in host.buffers.items() for extent, held in zip(array.shape, buffer.shape)}
     kernels: list[Kernel] = []

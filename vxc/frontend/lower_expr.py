@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from vxc.diag import Diagnostic, VxcError
 from vxc.frontend import typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.ir.kernel import Const, Operand, Scalar
@@ -57,6 +58,12 @@ def choice(low: Lowering, node: typed.Cond, name: str) -> Steps:
     for operand in (node.cond, node.then, node.other):
         operands.append((yield operand))
     return low.out.emit("select", *operands, name=name)
+
+
+def no_extern(low: Lowering, node: typed.ExternCall, name: str) -> None:
+    message = f"`{node.name}` is CUDA text, and this is computed outside of kernels"
+    hint = "call it in a kernel, and pass on what it gives as an array"
+    raise VxcError(Diagnostic("E0232", message, low.source, node.span, help=hint))
 
 
 def let_in(low: Lowering, node: typed.LetIn, name: str) -> Steps:
@@ -124,4 +131,4 @@ EXPRESSIONS: dict[type, Handler] = {
 }
 assert set(EXPRESSIONS) == set(get_args(typed.Expr)), "an expression node has no handler"
 
-HOST = EXPRESSIONS | {typed.Cond: choice}  # for entries of a plan
+HOST = EXPRESSIONS | {typed.Cond: choice, typed.ExternCall: no_extern}  # for entries of a plan
