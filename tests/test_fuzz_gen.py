@@ -49,7 +49,7 @@ def test_construct_is_generated(construct):
 def test_sizes_and_values():
     sizes = {d.size for p in MANY for a in p.arrays for d in a.dims}
     assert {0, 1, 3, 7, 13, 31, 32, 33, 257} <= sizes
-    floats = np.concatenate([a.astype(np.float32).ravel() for p in MANY[:60] for a in p.call().arrays.values() if a.dtype.kind == "f"])
+    floats = np.concatenate([a.ravel() for p in MANY for a in p.call().arrays.values() if a.dtype == np.float32])
     assert np.isnan(floats).any() and np.isinf(floats).any() and (np.signbit(floats) & (floats == 0)).any()
     tiny = np.abs(floats[floats != 0])
     assert np.nanmin(tiny) < np.finfo(np.float32).tiny

@@ -45,6 +45,9 @@ ACCEPTED = {
     "digits": "kernel k(x: f32[N], out y: f32[M, 7]) { parallel i in N { y[i // 7, i % 7] = x[i]; } }",
     "three digits": "kernel k(x: f32[N], out y: f32[4, M, 8]) { parallel i in N { y[i % 4, i // 32, i // 4 % 8] = x[i]; } }",
     "digits of N": "kernel k(x: f32[L], z: f32[N], out y: f32[M, N]) { parallel i in L { y[i // N, i % N] = x[i]; } }",
+    "rotated": "kernel k(x: f32[N], out y: f32[N]) { parallel i in 1..N { y[(i + 3) % N] = x[i]; } }",
+    "rotated, every other": "kernel k(x: f32[N], out y: f32[N]) { parallel i in 0..N step 2 { y[(i + 3) % N] = x[i]; } }",
+    "one trip": "kernel k(out y: f32[N]) { parallel i in 0..2 step 2 { y[3] = 1.0; } }",
     "skewed": "kernel k(x: f32[M, N], out y: f32[L, N]) { parallel i in M, j in N { y[i + j, j] = x[i, j]; } }",
     "swizzled": "kernel k(inout y: f32[64]) { parallel i in 64 { y[(i // 8) * 8 + ((i % 8) ^ (i // 8))] = 1.0; } }",
     "halves swapped in place": """kernel k(inout x: f32[M, N]) {
@@ -81,6 +84,14 @@ REFUSED = {
     "modulus": (
         "kernel k(x: f32[N], out y: f32[7]) { parallel i in N { y[i % 7] = x[i]; } }",
         [COLLIDES + "i=0 and i=7 both write `y[0]`"],
+    ),
+    "rotated too far": (
+        "kernel k(out y: f32[7]) { parallel i in 8 { y[(i + 3) % 7] = 1.0; } }",
+        [COLLIDES + "i=0 and i=7 both write `y[3]`"],
+    ),
+    "downwards": (
+        "kernel k(out y: f32[7]) { parallel i in 2..0 step -1 { y[3] = 1.0; } }",
+        [COLLIDES + "i=1 and i=2 both write `y[3]`"],
     ),
     "sum of indices": (
         "kernel k(x: f32[M, N], out y: f32[L]) { parallel i in M, j in N { y[i + j] = x[i, j]; } }",

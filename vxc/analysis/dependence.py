@@ -41,10 +41,15 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
 
     Two conflict if they touch one element and are neither both reads nor both atomic.
     """
-    if any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in range(len(accesses[0].indices))):
+    if _runs_once(loop) or any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in range(len(accesses[0].indices))):
         return True
     exact = [Touch(a, {}) for a in accesses]
     return any(_all_separate(facts, loop, touches) for touches in (merged(loop, accesses), exact) if len(touches) <= MAX_TOUCHES)
+
+
+def _runs_once(loop: LoopFact) -> bool:
+    bounds = [f.value for f in (loop.start, loop.stop, loop.step)]
+    return None not in bounds and len(range(*bounds)) <= 1
 
 
 def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: Mapping[Form, Access]) -> bool:

@@ -137,7 +137,7 @@ class Context:
 
 
 VOLUME = 40_000  # executions of one expression
-STEPS, LOOSE_STEPS = 200, 30  # trips that may have to follow one another; where one block does all the work
+STEPS, LOOSE_STEPS = 64, 24  # trips that may have to follow one another; where one block does all the work
 ARRAYS = 10  # parameters, before existing ones are preferred
 
 # How often each type is that of an array.
