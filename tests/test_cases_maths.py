@@ -3,8 +3,7 @@
 Every kernel runs on the syntax tree, on the IR as lowered and as threads, with the same bits, and compiles to machine code.
 `test_cases_rows.py` and `test_cases_indices.py` go on with reductions, indices, memory and control. What maths kernels cannot
 express waits for what it needs:
- - fragments and their layouts, shared memory, `copy` with padding, pipelined loops, persistent loops, gemm and its K tails, cumulative
-   sums per tile, packed conversions, explicit loop layouts: tile constructs are not lowered yet (E0401);
+ - what needs tiles (fragments, shared memory, `copy`, `gemm`, pipelined and persistent loops, scans per tile) is in `test_cases_tiles.py`;
  - vector widths, alignment and specialisation on it: no pass chooses widths yet, so nothing can be misaligned;
  - caches, their keys, size and atomicity, just-in-time calls, CUDA graphs, fork, workers: there is no cache and no `jit` yet;
  - arrays of other libraries, CPU arrays, overlap, packing of scalars, limits of a launch: `test_launch.py`, `test_arrays.py`;
