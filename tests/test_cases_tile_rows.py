@@ -235,3 +235,12 @@ def test_halves_of_a_shared_tile_swap_in_place():
 def test_stores_of_one_element_by_all_iterations_are_refused():
     assert refused(block("out y: i32[1]", "parallel t in 64 { y[0] = t as i32; }")) == ["E0312"]
     assert refused(block("out y: i32[1]", "parallel t in 64 { y[0] = 5; }")) == ["E0312"]
+
+
+def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():
+    """`r` is written after the last access to `a` in the text, but the loop comes back to `a`."""
+    text = block("x: f32[64], out y: f32[3, 64]", """shared a: f32[64]; copy(x, a); serial t in 3 {
+        fragment f: f32[64]; parallel i in 64 { f[i] = a[63 - i] + (t as f32); }
+        shared r: f32[64]; parallel i in 64 { r[i] = f[i] * 2.0; } parallel i in 64 { y[t, i] = r[63 - i]; } }""", 64)  # fmt: skip
+    x = small(64)
+    assert output(text, x=x).tolist() == [(2 * (x + t)).tolist() for t in range(3)]

@@ -1,7 +1,8 @@
 """Faults that tile compilers have had, each as a small kernel with its right values, with the numbers around it.
 
-`test_cases_tile_rows.py` goes on with reductions, scans and what threads hand over. Every kernel runs on the syntax tree, on the IR as lowered and as threads in two orders, with the same bits. What is a property of maths
-kernels too (division, shifts, casts, 64-bit offsets, views) is in the other `test_cases_*.py`. Not here:
+`test_cases_tile_rows.py` goes on with reductions, scans and what threads hand over. Every kernel runs on the syntax tree, on the
+IR as lowered and as threads in two orders, with the same bits. What is a property of maths kernels too (division, shifts, casts,
+64-bit offsets, views) is in the other `test_cases_*.py`. Not here:
  - which instruction is chosen (vector widths, packed conversions, cp.async, swizzles, registers of a layout), alignment, loop layouts that
    an author writes: no pass chooses among them yet, so only the values of those cases are tested;
  - two nested pads: the language gives each `copy` one;
