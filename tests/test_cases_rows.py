@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.everywhere import output, outputs
+from tests.everywhere import bits, output, outputs
 
 NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 INF, NAN = np.inf, np.nan
@@ -132,3 +132,8 @@ def test_prefix_sums(n):
     x = rng().integers(-5, 5, (3, n)).astype(np.int32)
     text = "kernel k(x: i32[M, N], out y: i32[M, N]) { parallel i in M { y[i] = cumsum(x[i]); } }"
     assert (output(text, binary=n == 64, x=x) == x.cumsum(1)).all()
+
+
+def test_empty_parts_leave_the_sign_of_zero():
+    text = "kernel k(x: f32[N], out y: f32[1]) { y[0] = @parts(4) @lanes(4) @chunk(1) sum(x); }"
+    assert bits(output(text, x=np.array([-0.0], np.float32))) == [0x80000000]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.everywhere import compiled, output, refused
+from tests.everywhere import compiled, output, outputs, refused
 from tests.tile_kernels import block, run, small
 from vxc.dtypes import DTYPES
 from vxc.ir.walk import Regions
@@ -244,3 +244,18 @@ def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():
         shared r: f32[64]; parallel i in 64 { r[i] = f[i] * 2.0; } parallel i in 64 { y[t, i] = r[63 - i]; } }""", 64)  # fmt: skip
     x = small(64)
     assert output(text, x=x).tolist() == [(2 * (x + t)).tolist() for t in range(3)]
+
+
+def test_an_atomic_of_a_block_happens_once():
+    text = "kernel k(inout n: i32[1], out o: i32[3]) { @threads(64) grid b in 3 { let old = atomic_add(n[0], 1); o[b] = old - old + 5; } }"
+    (n, o) = outputs(text, n=np.zeros(1, np.int32)).values()
+    assert n.tolist() == [3] and o.tolist() == [5, 5, 5]
+
+
+def test_every_lane_fills_its_own_array():
+    text = """kernel k(x: f32[M, 40], out y: f32[M, 40]) { parallel i in M {
+        local w: f32[8];
+        parallel c in 8 { w[c] = x[i, c * 5]; }
+        parallel j in 40 { y[i, j] = w[j // 5]; } } }"""
+    x = small(5, 40)
+    assert output(text, x=x).tolist() == np.repeat(x[:, ::5], 5, axis=1).tolist()

@@ -1,4 +1,5 @@
-"""What the emitted text of integer operations computes, without a device: NVRTC folds it on constants, and the PTX holds the results. Right are the values of `semantics`.
+"""What the emitted text of integer operations computes, without a device: NVRTC folds it on constants, and the PTX holds the
+results. Right are the values of `semantics`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _parts_kernel(kernel, nest: Nest, regions: Regions, at: int, order: Order, a
         length = rewriter(inst.operands[1])
         base, extent = part_bounds(b, order, length, p)
         cell = rewriter(inst.operands[0])
-        whole = (order.v, order.chunk or order.span(length.value) // order.lanes if order.chunk == 0 else order.chunk, order.lanes, 1)
+        whole = (order.v, order.chunk or order.span(length.value) // order.lanes, order.lanes, 1)
         with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
             rewriter.mapping[inst.result] = b.emit("add", base, e)
             rewriter.copy_all(nest.body[at + 1 : regions.end[at]])
