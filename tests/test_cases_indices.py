@@ -228,6 +228,13 @@ def test_a_store_that_every_iteration_makes_is_refused():
     assert refused("kernel k(x: f32[N], out s: f32[1]) { parallel i in N { s[0] = x[i]; } }") == ["E0312"]
 
 
+@pytest.mark.parametrize("condition", ["i == 3", "i >= 1 && i < 2"])
+def test_a_store_that_all_iterations_but_one_make_is_refused(condition):
+    text = "kernel k(inout y: i32[1]) { parallel i in 8 { if %s { y[0] = 1; } else { } } }" % condition
+    assert compiled(text, binary=False).plan.kernels
+    assert refused(text.replace("{ y[0] = 1; } else { }", "{ } else { y[0] = 1; }")) == ["E0312"]
+
+
 def test_nested_branches_assign_what_they_say():
     text = """kernel k(c: bool[N], d: bool[N], out o: i32[N, 3]) { parallel i in N { var v: i32 = 0;
         serial j in 3 { if c[i] { if d[i] { v = 1; } else { v = 2; } } else { v = 3; } o[i, j] = v; v = 9; } } }"""

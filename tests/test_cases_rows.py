@@ -137,3 +137,15 @@ def test_prefix_sums(n):
 def test_empty_parts_leave_the_sign_of_zero():
     text = "kernel k(x: f32[N], out y: f32[1]) { y[0] = @parts(4) @lanes(4) @chunk(1) sum(x); }"
     assert bits(output(text, x=np.array([-0.0], np.float32))) == [0x80000000]
+
+
+@pytest.mark.parametrize("few", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("many", [32, 64])
+def test_totals_of_few_lanes_are_known_to_all(few, many):
+    text = f"""kernel k(x: f32[M, N], out y: f32[M], out z: f32[M]) {{ parallel i in M {{
+        let s = @lanes({few}) sum(x[i]);
+        y[i] = @lanes({many}) sum(x[i] * s);
+        z[i] = s; }} }}"""
+    x = np.random.default_rng(few).integers(-9, 10, (3, 37)).astype(np.float32)
+    got = outputs(text, binary=False, x=x)
+    assert got["z"].tolist() == x.sum(1).tolist() and got["y"].tolist() == (x.sum(1) ** 2).tolist()

@@ -217,6 +217,16 @@ def test_an_exchange_under_a_condition_of_the_block():
     assert output(text, x=x).tolist() == want.tolist()
 
 
+def test_what_one_arm_of_a_branch_writes_is_read_after_it():
+    text = """kernel k(x: i32[B, 64], out y: i32[B, 64]) { @threads(64) grid b in B { shared s: i32[64] = 0; var n = 0;
+        if b % 2 == 1 { parallel t in 64 { s[t] = x[b, t]; } } else { n = 5; }
+        parallel t in 64 { y[b, t] = s[63 - t] + (n as i32); } } }"""
+    x = small(5, 64, dtype="i4")
+    want = np.full_like(x, 5)
+    want[1::2] = x[1::2, ::-1]
+    assert output(text, x=x).tolist() == want.tolist()
+
+
 def test_a_condition_of_the_block_sees_the_store_before_it():
     text = block("inout a: i32[2]", "if a[0] > 0 { a[0] = 0; } if a[0] > 0 { a[1] = 1; }")
     assert output(text, a=np.array([1, 7], np.int32)).tolist() == [0, 7]
@@ -235,6 +245,13 @@ def test_halves_of_a_shared_tile_swap_in_place():
 def test_stores_of_one_element_by_all_iterations_are_refused():
     assert refused(block("out y: i32[1]", "parallel t in 64 { y[0] = t as i32; }")) == ["E0312"]
     assert refused(block("out y: i32[1]", "parallel t in 64 { y[0] = 5; }")) == ["E0312"]
+
+
+def test_a_small_shared_array_outlives_the_start_of_a_large_one():
+    text = block("x: f32[100], out y: f32[100]", """shared p: f32[10]; copy(x[0:10], p); shared q: f32[100]; copy(x, q);
+        parallel i in 100 { y[i] = q[99 - i] + p[i % 10]; }""")  # fmt: skip
+    x = small(100)
+    assert output(text, x=x).tolist() == (x[::-1] + np.tile(x[:10], 10)).tolist()
 
 
 def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():

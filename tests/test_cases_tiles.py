@@ -107,6 +107,31 @@ def test_a_loop_longer_than_an_earlier_one_over_a_fragment(first, second):
     assert run(text, x=x).tolist() == np.where(x < first, x + 1, 8).tolist()
 
 
+@pytest.mark.parametrize("n", [1, 31, 33, 100, 127, 128, 129, 257])
+def test_a_spread_fragment_of_any_length(n):
+    text = block(f"x: i32[{n}], out y: i32[{n}]", f"fragment f: i32[{n}]; copy(x, f); parallel i in {n} {{ f[i] += 1; }} copy(f, y);")
+    x = small(n, dtype="i4")
+    assert run(text, x=x).tolist() == (x + 1).tolist()
+
+
+@pytest.mark.parametrize("start, stop, step", [(2, 6, 1), (5, 100, 1), (1, 99, 3), (7, 7, 1)])
+def test_a_loop_over_threads_that_starts_late(start, stop, step):
+    text = block("x: i32[100], inout y: i32[100]", f"parallel i in {start}..{stop} step {step} {{ y[i] = x[i]; }}")
+    x, y = np.arange(100, dtype=np.int32), np.full(100, -1, np.int32)
+    want = y.copy()
+    want[start:stop:step] = x[start:stop:step]
+    assert run(text, x=x, y=y).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (5, 1, 7), (3, 4, 4)])
+def test_three_loops_in_one(shape):
+    a, b, c = shape
+    body = f"parallel i in {a}, j in {b}, k in {c} {{ y[i, j, k] = x[j, i, k] + k as i32; }}"
+    text = block(f"x: i32[{b}, {a}, {c}], out y: i32[{a}, {b}, {c}]", body)
+    x = small(b, a, c, dtype="i4")
+    assert run(text, x=x).tolist() == (x.swapaxes(0, 1) + np.arange(c)).tolist()
+
+
 def test_a_copy_whose_stride_exceeds_32_bits_in_all_compiles():
     made = compiled("kernel k(a: i8[2000000000], out o: i8[4]) { grid b in 1 { copy(a[0 : 2000000000 : 600000000], o); } }")
     assert "600000000" in made.cuda

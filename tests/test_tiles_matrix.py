@@ -202,22 +202,38 @@ def test_copies_with_steps_pads_and_edges(size, step, start):
     assert output(text, binary=False, x=x, y=y, r=start).tolist() == want.tolist()
 
 
-@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("stages, threads", [(1, 32), (2, 128), (4, 96)])
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 7])
-def test_pipelined_trips(trips, stages):
-    text = f"""kernel k(a: i32[K, 48], s0: i32[48], out y: i32[48]) {{ @threads(32) grid b in 1 {{
-        shared s: i32[48];
-        fragment acc: i32[48] = 0;
+def test_pipelined_trips(trips, stages, threads):
+    """Each trip reads what the one before it wrote, then overwrites it."""
+    text = f"""kernel k(a: i32[K, 100], s0: i32[100], out y: i32[100]) {{ @threads({threads}) grid b in 1 {{
+        shared s: i32[100];
+        fragment acc: i32[100] = 0;
         copy(s0, s);
         @stages({stages}) pipelined k in K {{
-            parallel i in 48 {{ acc[i] += s[47 - i]; }}
+            parallel i in 100 {{ acc[i] += s[99 - i]; }}
             copy(a[k, :], s);
         }}
         copy(acc, y);
     }} }}"""
-    a, s0 = integers(trips, 48, dtype="i4"), integers(48, dtype="i4")
-    want = sum((row[::-1] for row in (s0, *a)[:trips]), np.zeros(48, np.int32))
+    a, s0 = integers(trips, 100, dtype="i4"), integers(100, dtype="i4")
+    want = sum((row[::-1] for row in (s0, *a)[:trips]), np.zeros(100, np.int32))
     assert output(text, binary=False, a=a, s0=s0).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("threads", [64, 128])
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_each_trip_fills_and_reads_one_buffer(trips, threads):
+    """The next trip's writes wait for this one's reads."""
+    text = f"""kernel k(a: i32[K, 100], inout y: i32[K, 100]) {{ @threads({threads}) grid b in 1 {{
+        shared s: i32[100];
+        serial k in K {{
+            parallel i in 100 {{ s[i] = a[k, i]; }}
+            parallel i in 100 {{ y[k, i] = s[99 - i]; }}
+        }}
+    }} }}"""
+    a = integers(trips, 100, dtype="i4")
+    assert output(text, binary=False, a=a, y=np.zeros_like(a)).tolist() == a[:, ::-1].tolist()
 
 
 @pytest.mark.parametrize("n", [33, 64, 100])
