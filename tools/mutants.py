@@ -242,8 +242,9 @@ MUTANTS = (
         ("test_cases_maths.py::test_nan_through_max_min_and_clamp",),
     ),
     Mutant(
-        "shift-count-unchecked", "semantics/ints.py", "a shift by the width or more takes the processor's count",
-        "return (count >= 0) & (count < 8 * a.dtype.itemsize)", "return (count >= 0) | (count < 0)",
+        "shift-count-unchecked", "semantics/ints.py", "left shifts count modulo the width",
+        "np.where(inside, np.left_shift(a, np.where(inside, count, 0).astype(a.dtype)), 0)",
+        "np.left_shift(a, (count & (8 * a.dtype.itemsize - 1)).astype(a.dtype))",
         ("test_cases_maths.py::test_shift_counts_beyond_the_width",),
     ),
     Mutant(

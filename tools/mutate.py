@@ -59,7 +59,7 @@ def failing_test(tests: tuple[str, ...], copy: Path) -> str:
     done = in_copy(copy, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *(f"tests/{test}" for test in tests))
     if done is None:
         return f"{tests[0]} (does not end)"
-    found = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", done.stdout, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(.+?)(?: - |$)", done.stdout, re.MULTILINE)
     if done.returncode > 1 and not found:
         sys.exit(f"pytest {' '.join(tests)}:\n{done.stdout}{done.stderr}")
     return found[1] if found else ""

@@ -97,7 +97,9 @@ def constant(at: At, number: int | float, dtype: DType, span: Span) -> Const:
 
 
 def rounded(number: int | float, dtype: DType) -> float:
-    """The value of a float type nearest to a number (beyond its range: infinity, for f8e4m3 NaN)."""
+    """The value of a float type nearest to a number (beyond its range: infinity, for f8e4m3 NaN). A NaN literal has no sign."""
+    if number != number:
+        return math.nan
     try:
         value = float(number)
     except OverflowError:

@@ -123,8 +123,9 @@ def _gather(s: State, ctx: Context, dims: tuple[Dim, ...]) -> tuple[str, DType] 
     if not tables or len(dims) > 1:
         return None
     table = s.pick(tables)
-    at = next((a for a in s.arrays if a.fill == ("randint", 0, table.dims[0].size) and a.dims == dims), None)
-    at = at or s.array(s.pick(INDEX_TYPES), dims, fill=("randint", 0, table.dims[0].size))
+    fill = ("randint", 0, table.dims[0].size)
+    at = next((a for a in s.arrays if a.fill == fill and a.dims == dims and a.dtype in INDEX_TYPES), None)
+    at = at or s.array(s.pick(INDEX_TYPES), dims, fill=fill)
     return f"{table.name}[{at.name}]", table.dtype.compute
 
 

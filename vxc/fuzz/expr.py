@@ -73,7 +73,7 @@ def bare_literal(s: State, dtype: DType) -> str:
 
 def literal(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     if dtype is BOOL:
-        return s.pick(("true", "false"))
+        return s.pick(("(1 as bool)", "(0 as bool)"))  # an `if` on true or false is removed, and with it the type of an arm
     if dtype.is_float:
         number = s.pick(_FLOATS)
         sign = "-" if s.chance(0.3) else ""

@@ -134,13 +134,13 @@ class Threads:
         width = loop.attr("lanes") if how == "teams" else 1
         first = b.emit("floordiv", team.lane, width) if width > 1 else team.lane
         own = b.emit("add", start, b.emit("mul", first, step))
-        plain = replace(plain, operands=(own, stop, b.emit("mul", step, team.group // width)))
-        if how == "lanes":
-            rewriter.copy(plain)
-            return None
-        lane = b.emit("mod", team.lane, width, name="lane")
-        inner = Team(b, width, lane, b.emit("eq", lane, 0, name="first"), team.scratch)
-        rewriter.copy(_together(plain, inner))
+        stride = b.emit("mul", step, team.group // width)
+        inner = None
+        if how == "teams":
+            lane = b.emit("mod", team.lane, width, name="lane")
+            inner = Team(b, width, lane, b.emit("eq", lane, 0, name="first"), team.scratch)
+        attrs = dict(_together(plain, inner).attrs)
+        rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
 
     def _fragment(self, inst: Inst) -> None:
