@@ -6,6 +6,7 @@ from vxc.pass_manager import Pass, Pipeline
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
+from vxc.passes.limit_unrolling import LIMIT_UNROLLING
 from vxc.passes.lower_to_threads import LOWER_TO_THREADS
 from vxc.passes.map_loops import MAP_LOOPS
 from vxc.passes.narrow_indices import NARROW_INDICES
@@ -30,7 +31,8 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         SIMPLIFY_THREADS,  # lowering writes the general case
-        NARROW_INDICES,  # last, since it counts on the final arithmetic
+        NARROW_INDICES,  # counts on the final arithmetic
+        LIMIT_UNROLLING,  # last: divisions are weighed at their final width
     )
 )
 
