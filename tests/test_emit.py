@@ -313,6 +313,9 @@ def test_plain_operators_only_where_nothing_wraps():
         %f: i64 = add 2147483647, 1
         %g: i32 = mul %m, %m
         %h: i64 = add %a, 4294967296
+        %i: i64 = mod %n, 6
+        %j: i64 = floordiv %n, 16
+        %o: i64 = floordiv %n, -16
         """,
         "%N: i64, %n: i64, %m: i32, @x: f32[%N] in",
     )
@@ -321,11 +324,14 @@ def test_plain_operators_only_where_nothing_wraps():
         "t / 8",
         "t * N",
         "vx_add<long long>(n, 1ll)",
-        "vx_mod<long long>(n, 8ll)",
+        "n & 7",
         "vx_floordiv<long long>(t, N)",
         "vx_add<long long>(2147483647ll, 1ll)",
         "vx_mul<int>(m, m)",
         "a + 4294967296ll",
+        "vx_mod<long long>(n, 6ll)",
+        "n >> 4",
+        "vx_floordiv<long long>(n, (-16ll))",
     ]
 
 

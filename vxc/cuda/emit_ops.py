@@ -40,7 +40,16 @@ def _scalar(body: Body, at: int, inst: Inst) -> str:
     dtype = inst.operands[-1].dtype
     if dtype.is_int and dtype.bits >= 32 and body.is_plain(inst):
         return f" {PLAIN[inst.op]} ".join(map(body.short, inst.operands)).join("()")
+    divisor = inst.operands[-1]
+    if inst.op in _SHIFTS and isinstance(divisor, Const) and dtype.bits >= 32 and divisor.value > 0 and divisor.value.bit_count() == 1:
+        return _SHIFTS[inst.op](body.text(inst.operands[0]), divisor.value)
     return c_expr(inst.op, dtype, *map(body.text, inst.operands))
+
+
+_SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two; shifts of negative ints keep the sign
+    "floordiv": lambda x, power: f"({x} >> {power.bit_length() - 1})",
+    "mod": lambda x, power: f"({x} & {power - 1})",
+}
 
 
 def _conversion(convert: Callable[[str, DType, DType], str]):

@@ -41,35 +41,58 @@ template <typename T> __device__ __forceinline__ T vx_abs(T a) {
   return a < T(0) ? vx_neg<T>(a) : a;
 }
 
+// Division goes through magnitudes, with no branch on the divisor: NVRTC copies a loop for each combination of the conditions that
+// do not change in it, without bound. 0 for x = 0, else 1
+template <typename W> __device__ __forceinline__ W vx_some(W x) {
+  return x < W(1) ? x : W(1);
+}
+
+// unsigned magnitude of an int
+template <typename T> __device__ __forceinline__ typename vx_unsigned<sizeof(T)>::type vx_magnitude(T a) {
+  typedef typename vx_unsigned<sizeof(T)>::type W;
+  return a < T(0) ? W(0) - (W)a : (W)a;
+}
+
+// the int of a magnitude and the sign of another int
+template <typename T> __device__ __forceinline__ T vx_with_sign(typename vx_unsigned<sizeof(T)>::type magnitude, T sign) {
+  typedef typename vx_unsigned<sizeof(T)>::type W;
+  W ones = sign < T(0) ? ~W(0) : W(0);
+  return (T)((magnitude ^ ones) - ones);
+}
+
 // a / b rounded to zero; 0 where b is 0; wraps at INT_MIN / -1
 template <typename T> __device__ __forceinline__ T vx_tdiv(T a, T b) {
-  if (b == T(0)) return 0;
-  if (T(-1) < T(0) && b == T(-1)) return vx_neg<T>(a);
-  return (T)(a / b);
+  auto d = vx_magnitude<T>(b), some = vx_some(d);
+  return vx_with_sign<T>(vx_magnitude<T>(a) / (d + 1 - some) * some, (T)(a ^ b));
 }
 
 // remainder of vx_tdiv, sign of a; 0 where b is 0
 template <typename T> __device__ __forceinline__ T vx_trem(T a, T b) {
-  if (b == T(0) || (T(-1) < T(0) && b == T(-1))) return 0;
-  return (T)(a % b);
+  auto d = vx_magnitude<T>(b), some = vx_some(d);
+  return vx_with_sign<T>(vx_magnitude<T>(a) % (d + 1 - some) * some, a);
 }
 
 // floor(a / b); 0 where b is 0; wraps at INT_MIN / -1
 template <typename T> __device__ __forceinline__ T vx_floordiv(T a, T b) {
-  T q = vx_tdiv<T>(a, b), r = vx_trem<T>(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? (T)(q - 1) : q;
+  auto d = vx_magnitude<T>(b), some = vx_some(d), by = d + 1 - some, n = vx_magnitude<T>(a), q = n / by;
+  T sign = (T)(a ^ b);
+  if (sign < T(0) && q * by != n) ++q;
+  return vx_with_sign<T>(q * some, sign);
 }
 
 // remainder of vx_floordiv, sign of b; 0 where b is 0
 template <typename T> __device__ __forceinline__ T vx_mod(T a, T b) {
-  T r = vx_trem<T>(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? (T)(r + b) : r;
+  auto d = vx_magnitude<T>(b), some = vx_some(d), r = vx_magnitude<T>(a) % (d + 1 - some);
+  if ((T)(a ^ b) < T(0) && r != 0) r = d - r;
+  return vx_with_sign<T>(r * some, b);
 }
 
 // ceil(a / b); 0 where b is 0; wraps at INT_MIN / -1
 template <typename T> __device__ __forceinline__ T vx_ceildiv(T a, T b) {
-  T q = vx_tdiv<T>(a, b), r = vx_trem<T>(a, b);
-  return r != T(0) && (r < T(0)) == (b < T(0)) ? (T)(q + 1) : q;
+  auto d = vx_magnitude<T>(b), some = vx_some(d), by = d + 1 - some, n = vx_magnitude<T>(a), q = n / by;
+  T sign = (T)(a ^ b);
+  if (!(sign < T(0)) && q * by != n) ++q;
+  return vx_with_sign<T>(q * some, sign);
 }
 
 // lesser of two ints
