@@ -19,7 +19,9 @@ OK, MISSING, OPTIONAL = "ok", "missing", "optional"
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without), `advice` is for the latter two."""
+    """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without); for the latter two `advice` is a way out,
+    with the cause behind it where a library gave one.
+    """
 
     name: str
     status: str
