@@ -59,7 +59,7 @@ def check_one(text: str, name: str, defines: dict | None = None, **more):
     return check(parse(source), source, name, defines or {}, **more)
 
 
-# Kernels of the design -----------------------------------------------------------------------------------------------------------
+# Whole kernels -------------------------------------------------------------------------------------------------------------------
 
 
 def test_softmax():

@@ -19,6 +19,7 @@ from vxc.dtypes import DTYPES
 from vxc.frontend.build import RESERVED
 from vxc.frontend.check_attrs import ATTRS
 from vxc.frontend.check_calls import BUILTINS
+from vxc.pipeline import PASSES
 from vxc.runtime.generate import GENERATORS
 
 PAGES = [str(path.relative_to(ROOT)) for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[a-z]*/README.md")))]
@@ -131,6 +132,11 @@ def test_the_two_commands_of_the_readme():
 
 def test_the_readme_lists_every_command():
     assert [re.match(r"`vxc (\w+)", row[0])[1] for row in table("README.md", "Commands")] == list(COMMANDS)
+
+
+def test_the_changelog_lists_every_command():
+    assert f"The command line: {', '.join(COMMANDS)}.\n" in text("CHANGELOG.md")
+    assert f"and {len(PASSES)} passes" in text("CHANGELOG.md")
 
 
 def test_the_layers_are_those_that_are_enforced():
