@@ -17,7 +17,7 @@ from vxc.codes import CODES
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "vxc"
 LONGEST = 350  # lines of a file
-OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdirs")  # may be imported where they are used
+OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich")  # may be imported where they are used
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
@@ -31,7 +31,6 @@ LAYERS = (
     ("pass_manager",),
     ("passes", "interp", "cuda"),
     ("pipeline",),
-    ("explain",),
     ("driver",),
     ("runtime",),
     ("inputs",),

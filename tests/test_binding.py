@@ -6,6 +6,7 @@ import pytest
 from vxc.binding import ArrayParam, Described, ScalarParam, bind, describe, fit_scalar, signature
 from vxc.diag import VxcError
 from vxc.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, U4, U64
+from vxc.ir.facts import MAX_DIM
 from vxc.ir.kernel import Buffer, Const, Value
 from vxc.dtypes import I64
 
@@ -48,6 +49,12 @@ def test_given_dimensions_size_an_output_and_are_compared():
         ("E0705", "dimension 1 of `x` is 5, but the given size makes N = 6", "`x` is declared f32[M, N]")
     ]
     assert refused([alone], {}, {}, {"K": -1}) == [("E0705", "dimension 0 of `y` would be -1", "a size is 0 or more")]
+
+
+def test_a_dimension_larger_than_compiling_takes_for_granted():
+    assert bind([X], {"x": f32(0, MAX_DIM)}, {}).dims["N"] == 1 << 47
+    told = "dimension N would be 140,737,488,355,329, and at most 140,737,488,355,328 is possible"
+    assert refused([X], {"x": f32(0, MAX_DIM + 1)}, {}) == [("E0705", told, "use a smaller size")]
 
 
 def test_an_output_that_nothing_sizes():

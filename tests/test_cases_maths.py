@@ -1,13 +1,11 @@
 """Faults that compilers of this kind have had, each as a small kernel with its right values (integers, casts, floats).
 
 Every kernel runs on the syntax tree, on the IR as lowered and as threads, with the same bits, and compiles to machine code.
-`test_cases_rows.py` and `test_cases_indices.py` go on with reductions, indices, memory and control. What maths kernels cannot
-express waits for what it needs:
- - what needs tiles (fragments, shared memory, `copy`, `gemm`, pipelined and persistent loops, scans per tile) is in `test_cases_tiles.py`;
- - vector widths, alignment and specialisation on it: no pass chooses widths yet, so nothing can be misaligned;
- - caches, their keys, size and atomicity, just-in-time calls, CUDA graphs, fork, workers: there is no cache and no `jit` yet;
+`test_cases_rows.py` and `test_cases_indices.py` go on with reductions, indices, memory and control. Elsewhere is what needs
+ - tiles (fragments, shared memory, `copy`, `gemm`, pipelined and persistent loops, scans per tile): `test_cases_tiles.py`;
  - arrays of other libraries, CPU arrays, overlap, packing of scalars, limits of a launch: `test_launch.py`, `test_arrays.py`;
  - archs, missing NVRTC and its messages: `test_nvrtc.py`; the text of literals: `test_semantics_cuda.py`; `-D`: `test_cli_*.py`.
+Nowhere are faults of what is not there: chosen vector widths and alignment, caches of compiled kernels, calls that compile by themselves.
 """
 
 from __future__ import annotations

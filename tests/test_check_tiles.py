@@ -1,4 +1,4 @@
-"""Tiles: kernels of the design, `copy`, `gemm`, layouts, reductions and scans along an axis, lets of a grid, where loops stand."""
+"""Tiles: whole kernels, `copy`, `gemm`, layouts, reductions and scans along an axis, lets of a grid, where loops stand."""
 
 from __future__ import annotations
 

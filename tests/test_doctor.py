@@ -6,8 +6,6 @@ import builtins
 from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
-import pytest
-
 from vxc.cuda import nvrtc
 from vxc.runtime import doctor
 from vxc.runtime import driver as driver_module
@@ -19,7 +17,7 @@ LINES = ["python", "numpy", "ml_dtypes", "lark", "cuda-bindings", "nvrtc", "head
 def test_every_part_has_a_line_and_what_is_missing_has_advice():
     checks = report()
     names = [c.name for c in checks if not c.name.startswith("device")]
-    assert names == [*LINES, "cache"]
+    assert names == LINES
     for check in checks:
         assert check.status in ("ok", "missing", "optional") and check.detail
         assert bool(check.advice) == (check.status != "ok"), check
@@ -44,6 +42,20 @@ def test_nothing_installed(monkeypatch):
     assert {name for name, c in checks.items() if c.status == "missing"} == {*LINES} - {"python", "pycuda"}
     assert "nvidia-cuda-nvrtc" in checks["nvrtc"].advice and checks["numpy"].advice == "pip install numpy"
     assert checks["pycuda"].status == "optional" and "vxc[pycuda]" in checks["pycuda"].advice
+    assert checks["driver"].advice.startswith("pip install 'cuda-bindings>=13';")
+
+
+def test_what_is_missing_is_what_the_advice_is_about(monkeypatch):
+    def no_library(_):
+        raise RuntimeError('"cuda" can only be found via system search\nSearched in: ..')
+
+    monkeypatch.setattr("cuda.bindings.driver.cuInit", no_library)
+    monkeypatch.setattr(doctor, "driver", driver_module._bindings)
+    (driver,) = [c for c in report() if c.name == "driver"]
+    assert (driver.status, driver.detail) == ("missing", "no NVIDIA driver found")
+    assert driver.advice == (
+        'install the NVIDIA display driver; without a GPU, run with --on flat\n    (the cause: "cuda" can only be found via system search)'
+    )
 
 
 def test_devices(monkeypatch):
@@ -55,11 +67,3 @@ def test_devices(monkeypatch):
     assert driver == Check("driver", "ok", "supports CUDA 13.0, used through PyCUDA")
     assert first == Check("device 0", "ok", "card 0, compute capability 9.0, --arch sm_90a")
     assert second.status == "missing" and "older than sm_80" in second.detail
-
-
-@pytest.mark.parametrize(("folder", "status"), [("sub/folder", "ok"), ("file/folder", "optional")])
-def test_cache_folder(tmp_path, monkeypatch, folder, status):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("VXC_CACHE_DIR", str(tmp_path / folder))
-    cache = report()[-1]
-    assert (cache.name, cache.status) == ("cache", status) and str(tmp_path / folder) in cache.detail

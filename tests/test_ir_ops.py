@@ -34,7 +34,7 @@ def test_row_is_documented_and_well_formed(row):
 
 def test_accesses():
     n, x, y = PARAMS
-    assert accesses(Inst("load", (x, n, n))) == ((x, (n, n), "r", "generic", "now"),)
+    assert accesses(Inst("load", (x, n, n))) == ((x, (n, n), "r"),)
     assert [(a.buffer, a.mode) for a in accesses(Inst("atomic", (y, n, n)))] == [(y, "rw")]
     assert accesses(Inst("add", (n, n))) == ()
 

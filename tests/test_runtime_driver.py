@@ -124,7 +124,15 @@ def test_no_bindings_is_a_diagnostic(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_bindings)
-    assert "no CUDA driver: No module named 'cuda'" == refused("E0603", driver_module._bindings)
+    assert refused("E0603", driver_module._bindings) == "the package cuda-bindings cannot be imported"
+
+
+def test_a_library_that_is_not_found_is_no_driver(monkeypatch):
+    def no_library(_):
+        raise RuntimeError("libcuda.so.1 not found")
+
+    monkeypatch.setattr("cuda.bindings.driver.cuInit", no_library)
+    assert refused("E0603", driver_module._bindings) == "no NVIDIA driver found"
 
 
 def test_unavailable_is_a_reason_or_none(monkeypatch):

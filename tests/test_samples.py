@@ -1,5 +1,5 @@
-"""Every sample computes its float64 reference, alike in all interpreters, at the example's sizes, odd ones, 1 and 0; it compiles
-for both targets; and its IR is a fixed point of print and read after every pass."""
+"""Every sample gives the same in all interpreters, compiles for both targets, and its IR is a fixed point of print and read after
+every pass. Maths kernels compute their float64 reference at the example's sizes, odd ones, 1 and 0; for tiles see `test_ast_samples.py`."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from vxc.diag import Diagnostics
 from vxc.dtypes import F64, DType
+from vxc.ir.facts import MAX_DIM
 from vxc.ir.kernel import Buffer, Const, Value
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
@@ -86,8 +87,8 @@ def bind(
 ) -> Binding:
     """Check a call and size every dimension; `dims` gives sizes beforehand. An `out` array may be missing.
 
-    Raises VxcError with everything found: E0704 dtype, E0705 shape, E0706 strides, E0707 scalar, E0708 missing or
-    unknown argument, E0714 a dimension that nothing sizes.
+    Raises VxcError with everything found: E0704 dtype, E0705 shape (or a dimension beyond `MAX_DIM`), E0706 strides, E0707
+    scalar, E0708 missing or unknown argument, E0714 a dimension that nothing sizes.
     """
     params = tuple(params)
     call = _Call(source, {name: (size, "the given size") for name, size in (dims or {}).items()})
@@ -105,6 +106,7 @@ def bind(
     for param in params:
         if isinstance(param, ArrayParam) and None not in shapes[param.name]:
             call.pack(param, shapes[param.name])
+    call.limits()
     call.found.raise_if_errors()
     return Binding({name: size for name, (size, _) in call.sizes.items()}, values, shapes)
 
@@ -177,6 +179,12 @@ class _Call:
             elif want is not None:
                 stride = want
             stride *= extent
+
+    def limits(self) -> None:
+        """What compiling takes for granted of every dimension (`ir.ranges`)."""
+        for name, (size, _) in self.sizes.items():
+            if size > MAX_DIM:
+                self.error("E0705", None, f"dimension {name} would be {size:,}, and at most {MAX_DIM:,} is possible", "use a smaller size")
 
     def shape(self, param: ArrayParam, array: Described | None) -> tuple[int | None, ...]:
         if array is not None:

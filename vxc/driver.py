@@ -32,7 +32,11 @@ from vxc.target import DEFAULT_ARCH, Target, target as target_of
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel on its way. `tile` is the plan that the passes start from; `typed` and `source` are None if that was IR."""
+    """A kernel or program on its way. `tile` is the plan that the passes start from; `typed` and `source` are None if that was IR.
+
+    `plan` (and `after`, `remarks`) are there at once, for the passes have run; `cuda`, `binary` and `ptx` are made when first
+    asked for.
+    """
 
     tile: Plan
     target: Target
@@ -51,6 +55,7 @@ class Compiled:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
+        """What the passes decided, in order."""
         return self._passed[1]
 
     @property
@@ -69,7 +74,7 @@ class Compiled:
 
     @cached_property
     def binary(self) -> Binary:
-        """Machine code, PTX and resources. Raises VxcError (E06xx, E0702)."""
+        """Machine code, PTX and resources. Raises VxcError: as `cuda`, E0601, E0602 (NVRTC), E0702 (it rejects the text)."""
         fp = self.plan.kernels[0].attr("fp", "exact") if self.plan.kernels else "exact"
         sources = [self.source] if self.source else []
         return compile_cuda(
@@ -78,6 +83,7 @@ class Compiled:
 
     @property
     def ptx(self) -> str:
+        """The PTX that the machine code was made from. Raises as `binary`."""
         return self.binary.ptx
 
     def symbol(self, kernel: str) -> str:
@@ -95,7 +101,13 @@ def compile(
     maxrregcount: int | None = None,
     reduce_chunk: int | None = None,
 ) -> Compiled:
-    """The kernel or program `name` (or the only program, else the only kernel) of a .vx source for one arch. Raises VxcError with all that is wrong."""
+    """The kernel or program `name` (or the only program, else the only kernel) of a .vx source, compiled for one arch.
+
+    `defines` fixes generics and dimensions, as -D does; what it leaves comes from the first `example` and from defaults. `debug`
+    adds checks of indices, divisors and asserts to the emitted code; `maxrregcount` caps registers a thread; `reduce_chunk` is
+    the chunk of reductions that do not say theirs. Raises VxcError with all that is wrong with the source (E01xx to E04xx), E0234
+    for no such kernel, E0701 for no such arch, E0716.
+    """
     with _no_collection():
         module = parse(source)
         typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
@@ -115,7 +127,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
-    """A checked kernel. Raises VxcError with what passes find."""
+    """A checked kernel or program, compiled. Raises VxcError with what passes find (E03xx, E04xx, E0716), E0701."""
     return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
 
 

@@ -63,7 +63,7 @@ _FEATURES = {
 
 @dataclass(frozen=True)
 class Target:
-    """One arch name. Shared sizes are bytes; `sms` counts the multiprocessors of `device`, the card the defaults are tuned to."""
+    """One arch name. Shared sizes are bytes; `sms` counts the multiprocessors of `device`, a common card of that capability."""
 
     name: str
     capability: tuple[int, int]

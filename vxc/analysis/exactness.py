@@ -1,8 +1,9 @@
 """Which outputs of a plan every executor must agree on to the bit, and why not the others.
 
-Two things leave room: elementary functions, whose emitted code has an error bound (`ScalarOp.ulp`), and atomic additions
-of floats, whose order is free. `inexact` follows both forward through values, storage, indices and branches to a fixed
-point, in time linear in the plan.
+Two things leave room: elementary functions, whose emitted code has an error bound (`ScalarOp.ulp`), and atomic additions of
+floats, whose order is free. As elementary count float `extern fn`s, too, and with another `fp` than exact all float
+arithmetic. `inexact` follows both forward through values, storage, indices and branches to a fixed point, in time linear in
+the plan.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="vxc", message="vxc %(version)s")
 def vxc() -> None:
-    """Compile kernels from .vx to CUDA, run them, and see why they are what they are."""
+    """Compile kernels from .vx to CUDA, run them, and look at every step between."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,8 +25,8 @@ def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool =
     """The text of all kernels of a plan at stage=thread.
 
     `source_name` is the .vx file in comments and, with `lines`, in `#line`. With `debug` the text checks indices, divisors
-    and assertions, and stops with the place in the source. `bounds` says how many threads a block has, over which NVRTC
-    ignores `--maxrregcount`. Raises VxcError: E0402, E0715.
+    and assertions, and stops with the place in the source. With `bounds` the head of a kernel says how many threads a block has;
+    NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
     """
     shared = _shared_arguments(plan)
     externs: dict[tuple[str, str], str] = {}

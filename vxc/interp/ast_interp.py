@@ -42,7 +42,7 @@ def run_ast(
     An `out` array may be missing: then it is allocated, its size taken from the other arrays or from `dims`, and holds NaN
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
     open here. `debug` checks `@independent` loops and looks for reads of what was never written; `trap_div` refuses
-    integer division by 0.
+    integer division by 0. Assertions and indices are checked always.
     Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724 and E0731 for faults on the way.
     """
     machine = Machine(code, _HANDLERS, debug, trap_div)

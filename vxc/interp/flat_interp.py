@@ -53,7 +53,8 @@ def run_flat(
 
     An `out` array that is given supplies the initial contents; one that is missing is allocated, sized by the other arrays
     or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders roles and warps. `debug` looks for
-    races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. `counters` is filled.
+    races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. Indices are checked always.
+    `counters`, if given, is filled with what stage=thread kernels issue and move. `source` is the .vx text that faults are shown in.
     `max_steps` bounds the iterations of serial loops, all told. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
     for faults on the way.
     """

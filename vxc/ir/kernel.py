@@ -129,8 +129,10 @@ STAGES = ("tile", "team", "thread")
 class Kernel:
     """One flat kernel: what one launch runs.
 
-    `params` holds Values (scalars and dimensions, i64) and Buffers (space 'param' or 'workspace') in call order.
-    `attrs` are the launch attributes (threads, min_blocks, max_registers ...) and choices such as fp; `done` the passes already run.
+    `params` holds Values (scalars; dimensions, which are i64) and Buffers (space 'param' or 'workspace') in call order. `done`
+    are the passes already run. `attrs` are `fp` ('exact', 'contract', 'fast') and, once decided, `threads` of a block, `group`
+    lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared); in IR written by
+    hand also `min_blocks` resident on a multiprocessor.
     """
 
     name: str

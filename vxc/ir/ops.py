@@ -53,24 +53,22 @@ class OpDef:
 
 
 class Access(NamedTuple):
-    """One access of an instruction: `box` is the index tuple, `mode` 'r', 'w' or 'rw' (atomic).
-
-    `proxy` says through which path memory is reached (generic, async, mma) and `completes` when the access is visible to
-    the issuing thread (now, group, mbar, mma_wait); barrier placement and the SIMT machine read both.
+    """One access of an instruction: `box` is the index tuple (empty for a cell, and for a tile instruction that takes whole
+    buffers), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is: none goes on behind it.
     """
 
     buffer: Buffer
     box: tuple[Operand, ...]
     mode: str
-    proxy: str = "generic"
-    completes: str = "now"
 
 
 # stage=thread: so many lanes take the same way, as lowering knows and the SIMT machine checks where they meet
 _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
-    ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
+    # Why iterations of a parallel loop may run in any order: "proved" (by prove-parallel), the reason that the author gave, or
+    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "one iteration".
+    ("independent", AttrDef("str")),
     ("lanes", AttrDef("int")),  # @lanes written on the loop
     ("unroll", AttrDef("int")),
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout

@@ -12,8 +12,8 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 
 Range = tuple[int, int]  # least and greatest value, both included
 
-# No address space holds more elements than this; binding refuses larger dimensions, so products of a dimension and a small
-# number do not wrap.
+# No address space holds more elements than this; `binding.bind` refuses larger dimensions, so products of a dimension and a
+# small number do not wrap.
 MAX_DIM = 1 << 47
 MAX_BLOCKS = (1 << 31) - 1
 MAX_THREADS = 1024

@@ -1,9 +1,10 @@
 """infer-layouts: where the elements of each fragment live.
 
 Before: stage=team; fragments are declared, loops are mapped.
-After:  a fragment whose every access is to the element with the number of its own loop's index is spread over the block:
-        element e (row-major) is in thread e % threads, slot e // threads. Any other fragment lives in shared memory, through
-        which threads exchange what is not theirs. Shared arrays stay as they are.
+After:  a fragment whose every access is to the element with the number of its own loop's index is spread over the group of
+        lanes that runs an iteration, in a `grid` the whole block: element e (row-major) is in lane e % group, slot e // group.
+        Any other fragment, and one that would take more than REGISTERS of a lane, lives in shared memory, through which lanes
+        exchange what is not theirs. Shared arrays stay as they are.
 
     fragment @f: f32[8, 32]                       fragment @f: f32[8, 32] {layout="[e] -> [e % 128, e // 128]"}
     %i = loop 0, 256 {.., map="lanes"}     ->     %i = loop 0, 256 {.., map="lanes"}
@@ -27,7 +28,7 @@ from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import spread
 from vxc.pass_manager import Context, Pass
 
-REGISTERS = 128  # of 4 bytes, that a thread gives one fragment at most
+REGISTERS = 128  # of 4 bytes, that a lane gives one fragment at most
 
 
 class _Owners:

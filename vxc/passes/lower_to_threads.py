@@ -2,7 +2,8 @@
 
 Before: stage=team with barriers placed; loops say `map`, reductions and scans carry their `order`.
 After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A thread finds its iteration from `block_index` and
-        `thread_index`; what an iteration does once is done by every lane, but for effects on memory, which lane 0 has.
+        `thread_index`; what an iteration does once is done by every lane, but for effects on memory, which lane 0 has. Raises
+        E0404 for a kernel of several roles.
 
     %i = loop 0, %M {.., map="blocks"}             %b = block_index
       %j = loop 0, %N {.., map="lanes"}            %t = thread_index

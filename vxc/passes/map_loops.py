@@ -1,6 +1,6 @@
 """map-loops: which lanes of which block run what (stage=tile -> stage=team).
 
-Before: stage=tile, each kernel a pure prologue and one top-level parallel nest.
+Before: stage=tile, each kernel a prologue (pure instructions, and loads of what it never writes) and one top-level parallel nest.
 After:  stage=team. The nest is one loop over the flattened index, `map="blocks"`, `rows` iterations to a block, each run by a
         *group* of lanes. Kernel attributes say how: `group` lanes, `rows`, `threads`. A parallel loop in the body is
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
@@ -15,8 +15,9 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
       end %j                                             store @y, %i, %j, %0
     end %i
 
-The group is the widest order of lanes in the body: an order of L lanes is run by L threads. Up to 32 lanes, groups share
-warps and meet by shuffles; a wider group is a block of its own.
+The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
+A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
+warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks.
 """
 
 from __future__ import annotations

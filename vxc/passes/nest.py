@@ -1,4 +1,4 @@
-"""The shape passes work on: a kernel as pure prologue, perfect nest of parallel loops, body."""
+"""The shape passes work on: a kernel as prologue, perfect nest of parallel loops, body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from vxc.ir.walk import Regions
 
 @dataclass(frozen=True)
 class Nest:
-    """`prologue` runs once per launch and depends on no loop; `loops` are the parallel loops, outermost first; `body` is what they enclose."""
+    """`prologue` depends on no loop and has no effect, so that every lane may run it; `loops` are the parallel loops, outermost
+    first; `body` is what they enclose.
+    """
 
     prologue: tuple[Inst, ...]
     loops: tuple[Inst, ...]

@@ -1,9 +1,9 @@
 """place-barriers: a barrier wherever lanes of one group meet through memory (stage=team).
 
 Before: stage=team, no barriers.
-After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the group while
-        it shares a warp with others (scope="group"), else of the block. None where no two lanes meet. A kernel of several
-        roles has those that its author wrote.
+After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the lanes that run
+        an iteration where they are a warp or less (scope="group"), else of the block; in a `map="teams"` loop, of the team. None
+        where no two lanes meet. A kernel of several roles has those that its author wrote.
 
     store @s, %i, %v                               store @s, %i, %v
     %j = loop 0, %N {.., map="lanes"}      ->      barrier {scope="group", width=32}

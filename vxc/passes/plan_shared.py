@@ -1,9 +1,10 @@
 """plan-shared: offsets of shared arrays in one arena of the block, reused when their lives do not overlap.
 
-Before: stage=team, after infer-layouts; shared arrays are declared.
+Before: stage=team, after infer-layouts, so that all shared arrays are declared.
 After:  each has an `offset` in bytes, a multiple of 16; the kernel says `shared_bytes`. Two arrays overlap only where no
         access to one lies between the first and last access to the other; a loop around accesses but not around the
-        declaration counts as a whole. place-barriers puts a barrier between the two.
+        declaration counts as a whole. place-barriers puts a barrier between the two. Raises E0716 where a block of the target
+        has less.
 
     shared @a: f32[64]                 shared @a: f32[64] {offset=0}
     ..                          ->     ..

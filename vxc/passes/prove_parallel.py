@@ -1,14 +1,15 @@
 """prove-parallel: iterations of parallel loops are independent, and no index certainly leaves its array.
 
 Before: stage=tile, as lowered.
-After:  every `loop` of kind parallel has `independent`: "proved", or the author's reason. Nothing else changes.
+After:  every `loop` of kind parallel has `independent`: "proved", or the reason that it had: the author's, or "tile" for a loop
+        over the elements of a tile. Nothing else changes.
 
     %i = loop 0, %N {kind="parallel"}      ->      %i = loop 0, %N {independent="proved", kind="parallel"}
 
 Two iterations conflict if they touch one element of a buffer that outlives an iteration and are neither both reads nor both
 atomic. `copy` and `gemm` count as the loops that define them. A conflict found in a small instance is E0312 with that
 instance; where neither a proof nor a conflict is found, E0313 asks for `@independent("reason")`. Distinct parameters are
-distinct memory: launching checks that.
+distinct memory: launching checks that. An index that leaves its array whatever the sizes is E0310.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """split-launches: one launch for each top-level parallel nest, and one for the statements between.
 
 Before: stage=tile; a kernel is any list of statements.
-After:  each kernel is a pure prologue and one top-level parallel loop. Statements outside any parallel loop run in a loop
+After:  each kernel is a prologue (pure instructions, and loads of what it never writes) and one top-level parallel loop.
+        Statements outside any parallel loop run in a loop
         of one iteration. A value that a later launch needs is computed again there if it is pure or read from memory that
         the kernel never writes; otherwise it passes through a workspace, as do variables and local arrays that two launches
         touch.

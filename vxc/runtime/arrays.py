@@ -60,7 +60,9 @@ class ArrayView:
 
 
 def describe(array: Any, name: str) -> ArrayView:
-    """How the array passed as parameter `name` lies in memory. Raises `VxcError` E0703 for what is no array, E0706 for odd strides."""
+    """How the array passed as parameter `name` lies in memory. Raises `VxcError`: E0703 for what is no array, E0704 for the other
+    byte order, E0706 for strides that are no multiple of the elements.
+    """
     if isinstance(array, np.ndarray):
         plain = array.view(f"u{array.dtype.itemsize}")  # NumPy cannot describe f8 arrays as they are
         return _view(name, plain.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-
-import platformdirs
 
 from vxc.cuda import nvrtc
 from vxc.diag import VxcError
@@ -23,7 +19,9 @@ OK, MISSING, OPTIONAL = "ok", "missing", "optional"
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without), `advice` is for the latter two."""
+    """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without); for the latter two `advice` is a way out,
+    with the cause behind it where a library gave one.
+    """
 
     name: str
     status: str
@@ -33,12 +31,7 @@ class Check:
 
 def report() -> list[Check]:
     """All checks, in the order in which one thing needs another."""
-    return [check for checks in (_python, _packages, _nvrtc, _headers, _pycuda, _driver, _cache) for check in _guarded(checks)]
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: `VXC_CACHE_DIR`, else the user's cache folder."""
-    return Path(os.environ.get("VXC_CACHE_DIR") or platformdirs.user_cache_dir("vxc"))
+    return [check for checks in (_python, _packages, _nvrtc, _headers, _pycuda, _driver) for check in _guarded(checks)]
 
 
 def _guarded(checks: Callable[[], Iterator[Check]]) -> Iterator[Check]:
@@ -47,7 +40,8 @@ def _guarded(checks: Callable[[], Iterator[Check]]) -> Iterator[Check]:
         yield from checks()
     except VxcError as error:
         (found, *_) = error.diagnostics
-        yield Check(checks.__name__.strip("_"), MISSING, found.message + "".join(f": {note}" for note in found.notes), found.help)
+        advice = "".join([found.help, *(f"\n    (the cause: {note})" for note in found.notes)])
+        yield Check(checks.__name__.strip("_"), MISSING, found.message, advice)
 
 
 def _python() -> Iterator[Check]:
@@ -99,13 +93,3 @@ def _device(cuda: Driver, device: int) -> Check:
         return Check(f"device {device}", OK, f"{detail}, --arch {for_capability(capability).name}")
     except VxcError as error:
         return Check(f"device {device}", MISSING, f"{detail}: {error.diagnostics[0].message}", error.diagnostics[0].help)
-
-
-def _cache() -> Iterator[Check]:
-    folder = cache_folder()
-    place = next(p for p in (folder, *folder.parents) if p.exists())
-    if place.is_dir() and os.access(place, os.W_OK):
-        yield Check("cache", OK, str(folder))
-    else:
-        detail = f"{folder} cannot be written, so nothing is kept between runs"
-        yield Check("cache", OPTIONAL, detail, "set VXC_CACHE_DIR to a folder that can be written")

@@ -18,8 +18,6 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.parameters import Parameters
 
-INSTALL = "pip install 'cuda-bindings>=13' and the NVIDIA display driver; without a GPU, run with --on flat"
-
 
 class Driver:
     """The CUDA driver through `cuda.bindings` alone. Handles are opaque, addresses are ints, `stream` is a raw stream handle.
@@ -282,14 +280,20 @@ def driver() -> Driver:
 
 
 def _bindings() -> Any:
-    """`cuda.bindings.driver`, initialised."""
+    """`cuda.bindings.driver`, initialised. Raises `VxcError` E0603 for what is not there: the package, or the driver behind it."""
     try:
         from cuda.bindings import driver as bindings
-
+    except (ImportError, RuntimeError, OSError) as error:
+        raise _absent("the package cuda-bindings cannot be imported", "pip install 'cuda-bindings>=13'", error) from None
+    try:
         (status,) = bindings.cuInit(0)
-    except (ImportError, RuntimeError, OSError) as error:  # no bindings; bindings without libcuda
-        cause = str(error).strip().splitlines()[0]
-        raise VxcError(Diagnostic("E0603", f"no CUDA driver: {cause}", help=INSTALL)) from None
+    except (ImportError, RuntimeError, OSError) as error:  # the bindings look for libcuda when they are first used
+        raise _absent("no NVIDIA driver found", "install the NVIDIA display driver", error) from None
     if int(status):
         raise VxcError(Diagnostic("E0603", f"the CUDA driver does not start: {status.name}", help="`nvidia-smi` should list the device"))
     return bindings
+
+
+def _absent(what: str, way_out: str, error: Exception) -> VxcError:
+    cause = str(error).strip().partition("\n")[0]
+    return VxcError(Diagnostic("E0603", what, notes=(cause,), help=f"{way_out}; without a GPU, run with --on flat"))

@@ -42,7 +42,8 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
 
     Arrays are anything with `__cuda_array_interface__`, or torch tensors, all on one device. `stream` is a torch, CuPy or
     PyCUDA stream, anything with `__cuda_stream__`, or a raw handle; left out, it is the current stream of the library
-    that the arrays come from. Raises `VxcError`: E0603, E0604 (CUDA), E0703 to E0708 (arguments), E0712, E0713.
+    that the arrays come from. Raises `VxcError`: E0603, E0604 (CUDA), E0703 to E0708 (arguments), E0709 (stream), E0712 (beyond
+    the device's limits), E0713 (outputs that overlap), and what making the machine code raises.
     """
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
@@ -73,8 +74,8 @@ def run_numpy(
 ) -> dict[str, np.ndarray]:
     """Runs the plan on copies of NumPy arrays; gives every `out` and `inout` array, like the interpreters.
 
-    The inputs are not modified. An `out` array that is not given is sized by the others or by `dims`, and poisoned. Errors as
-    for `launch`.
+    The inputs are not modified. An `out` array that is not given is sized by the others or by `dims`, and holds NaN or 0x5A bytes
+    where nothing is written. Errors as for `launch`, and E0714 for a size that nothing gives.
     """
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}

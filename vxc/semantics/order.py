@@ -1,4 +1,4 @@
-"""Reduction order: part of every reduction's meaning, chosen here once by measured defaults and then carried as data.
+"""Reduction order: part of every reduction's meaning, chosen here once by the defaults below and then carried as data.
 
 `Order` is defined on element index alone, never on load width, alignment or thread count, so any realisation that
 follows it gives the same bits.
@@ -74,7 +74,7 @@ _LANES_UNKNOWN = 32
 _LANES_ALONE = 512  # one result: the reduction is all the parallelism there is
 
 _PART = 1 << 15  # elements a part is worth; rows below four parts stay whole
-_PARTS_MAX = 64  # 8 to 64 parts a row were within 3 % of each other
+_PARTS_MAX = 64
 _PARTS_ALONE = 256  # about two blocks a multiprocessor
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
 
