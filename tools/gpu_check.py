@@ -62,7 +62,8 @@ def failures(record: dict) -> list[str]:
 
 def gpu_tests() -> tuple[int, int]:
     """(passed, failed) of `pytest -m gpu`; a run that does not end in LIMIT seconds counts as a failure."""
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", f"-n{WORKERS}", "-p", "no:cacheprovider", "-W", "default", "--durations=8", str(ROOT / "tests")]
+    options = ["-m", "gpu", f"-n{WORKERS}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
+    command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests")]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except subprocess.TimeoutExpired as late:
