@@ -17,17 +17,21 @@ _TYPES: dict[str, Callable[[object], bool]] = {
 }  # fmt: skip
 
 
+_KNOWN = {op: dict(row.attrs) for op, row in OPS.items()}
+_REQUIRED = {op: tuple(name for name, d in row.attrs if d.required) for op, row in OPS.items()}
+
+
 def attributes_problem(inst: Inst) -> str | None:
     """What is wrong with an instruction's attributes, or None."""
-    if not inst.attrs and not OPS[inst.op].attrs:
+    known, required = _KNOWN[inst.op], _REQUIRED[inst.op]
+    if not inst.attrs and not required:
         return None
-    known = dict(OPS[inst.op].attrs)
     given = [name for name, _ in inst.attrs]
-    if given != sorted(set(given)):
+    if len(given) > 1 and given != sorted(set(given)):
         return f"the attributes of `{inst.op}` are not in name order, each once"
-    missing = next((name for name, d in known.items() if d.required and name not in given), None)
-    if missing:
-        return f"`{inst.op}` needs attribute `{missing}`"
+    for name in required:
+        if name not in given:
+            return f"`{inst.op}` needs attribute `{name}`"
     for name, value in inst.attrs:
         if name not in known:
             return f"`{inst.op}` has no attribute `{name}`"

@@ -34,7 +34,7 @@ from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import RULES, Body, shape_problem
+from vxc.ir.rules import Body, rules_of, shape_problem
 from vxc.ir.walk import RegionError, Regions
 
 _NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")  # as in grammar/vxir.lark
@@ -91,9 +91,14 @@ def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], k
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
-        found = broken.get(i) or next(((code, wrong) for code, rule in RULES if (wrong := rule(body, i, inst))), None)
-        if found:
-            yield Problem(name, i, *found)
+        if i in broken:
+            yield Problem(name, i, *broken[i])
+            continue
+        for code, rule in rules_of(inst.op, body.stage):
+            wrong = rule(body, i, inst)
+            if wrong:
+                yield Problem(name, i, code, wrong)
+                break
 
 
 def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -103,38 +108,36 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
     frames: list[list[str]] = []  # names defined in each open region
     opened: list[Inst] = []
     for i, inst in enumerate(insts):
-        if inst.op == "end":
+        op, result = inst.op, inst.result
+        if op == "end":
             index = opened[-1].result
             if inst.operands != (() if index is None else (index,)):
                 yield i, ("E0510", f"this `end` closes `{opened[-1].op}`" + (f" and reads `end {index}`" if index else ""))
         else:
-            bad = next((o for o in _mentioned(inst) if not isinstance(o, Const) and visible.get(o.name) != o), None)
-            if bad is not None:
-                known = visible.get(bad.name)
-                why = "it is not what that name means there" if known else "it is not defined before this, or in a region that has ended"
-                yield i, ("E0512", f"{bad} is used, but {why}")
-        if inst.op in ("end", "else"):
+            for used in (*inst.operands, *result.shape) if type(result) is Buffer else inst.operands:
+                if type(used) is Const:
+                    continue
+                known = visible.get(used.name)
+                if known is not used and known != used:
+                    why = "it is not what that name means there" if known else "it is not defined before this, or in a region that has ended"
+                    yield i, ("E0512", f"{used} is used, but {why}")
+                    break
+        if op in ("end", "else"):
             for name in frames.pop():
                 visible.pop(name, None)
             opener = opened.pop()
-        if inst.op == "else" or OPS[inst.op].opens:
+        if op == "else" or OPS[op].opens:
             frames.append([])
-            opened.append(opener if inst.op == "else" else inst)
-        result = inst.result
+            opened.append(opener if op == "else" else inst)
         if result is None:
             continue
-        if result.name in taken or not _NAME.fullmatch(result.name):
-            yield i, ("E0511", f"{result} is {'defined already' if result.name in taken else 'not a name that can be read back'}")
-        taken.add(result.name)
-        visible[result.name] = result
+        name = result.name
+        if name in taken or not _NAME.fullmatch(name):
+            yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
+        taken.add(name)
+        visible[name] = result
         if frames:
-            frames[-1].append(result.name)
-
-
-def _mentioned(inst: Inst) -> Iterator[Value | Buffer | Const]:
-    yield from inst.operands
-    if isinstance(inst.result, Buffer):
-        yield from inst.result.shape
+            frames[-1].append(name)
 
 
 def _plan_header(plan: Plan) -> Iterator[str]:

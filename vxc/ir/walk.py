@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS
@@ -145,17 +146,23 @@ def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
     row = OPS[op].operands
     if op in _PLAIN:
         return row if len(row) == len(operands) else None
+    ranks = tuple([len(x.shape) if type(x) is Buffer else -1 for x in operands]) if "idx*" in row else ()
+    return _resolved(row, len(operands), ranks)
+
+
+@cache
+def _resolved(row: tuple[str, ...], given: int, ranks: tuple[int, ...]) -> tuple[str, ...] | None:
+    """Kinds for so many operands; of a row with `idx*`, `ranks` are those of the buffers, -1 at any other operand."""
     kinds: list[str] = []
     for at, kind in enumerate(row):
         fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
         if kind == "idx*":
-            buffer: Operand = operands[len(kinds) - 1] if len(kinds) <= len(operands) else None
-            count = len(buffer.shape) if isinstance(buffer, Buffer) else len(operands) - len(kinds) - fixed_after
-            kinds += ["index"] * count
+            rank = ranks[len(kinds) - 1] if len(kinds) <= given else -1
+            kinds += ["index"] * (rank if rank >= 0 else given - len(kinds) - fixed_after)
         elif kind[-1] == "*":
-            kinds += [kind[:-1]] * (len(operands) - len(kinds) - fixed_after)
+            kinds += [kind[:-1]] * (given - len(kinds) - fixed_after)
         elif kind[-1] == "?":
-            kinds += [kind[:-1]] * (len(operands) > len(kinds) + fixed_after)
+            kinds += [kind[:-1]] * (given > len(kinds) + fixed_after)
         else:
             kinds.append(kind)
-    return tuple(kinds) if len(kinds) == len(operands) else None
+    return tuple(kinds) if len(kinds) == given else None
