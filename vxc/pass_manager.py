@@ -100,10 +100,10 @@ class Pipeline:
         return plan
 
 
-def run_pass(p: Pass, plan: Plan, context: Context) -> Plan:
-    """One pass, recorded in `done` and verified."""
-    before = max((k.done for k in plan.kernels), key=len, default=())
-    plan = p.run(plan, replace(context, pass_name=p.name))
-    plan = plan.with_kernels(replace(k, done=(*before, p.name)) for k in plan.kernels)
-    verify(plan)
+def run_pass(p: Pass, before: Plan, context: Context) -> Plan:
+    """One pass over a plan that has been verified, recorded in `done`, and what it changed verified."""
+    done = max((k.done for k in before.kernels), key=len, default=())
+    plan = p.run(before, replace(context, pass_name=p.name))
+    plan = plan.with_kernels(replace(k, done=(*done, p.name)) for k in plan.kernels)
+    verify(plan, before)
     return plan

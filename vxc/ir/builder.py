@@ -38,7 +38,7 @@ class Builder:
 
     def fresh(self, hint: str = "") -> str:
         """A name not used before: the hint, else hint.1, hint.2 ...; without a hint (or with a number) the next number."""
-        base = "" if hint.isdecimal() else _SUFFIX.sub("", hint)
+        base = "" if hint.isdecimal() else _SUFFIX.sub("", hint) if "." in hint else hint
         count = self._next.get(base, 0)
         name = _numbered(base, count)
         while name in self._used:
@@ -136,18 +136,22 @@ class Rewriter:
 
     def __call__(self, operand: Operand) -> Operand:
         """What stands for an old operand in the copy."""
-        return operand if isinstance(operand, Const) else self.mapping.get(operand, operand)
+        return operand if type(operand) is Const else self.mapping.get(operand, operand)
 
     def copy(self, inst: Inst) -> Value | Buffer | None:
         """Append a copy of one instruction; gives its new result."""
-        result = inst.result
-        if result is not None:
-            result = replace(result, name=self.builder.fresh(result.name))
-            if isinstance(result, Buffer):
-                result = replace(result, shape=tuple(map(self, result.shape)))
-        new = self.builder.add(Inst(inst.op, tuple(map(self, inst.operands)), result, inst.attrs, inst.loc))
-        if inst.result is not None:
-            self.mapping[inst.result] = new
+        old = new = inst.result
+        if type(old) is Value:
+            name = self.builder.fresh(old.name)
+            if name != old.name:
+                new = Value(name, old.dtype)
+        elif old is not None:
+            name, shape = self.builder.fresh(old.name), tuple(map(self, old.shape))
+            if name != old.name or shape != old.shape:
+                new = replace(old, name=name, shape=shape)
+        self.builder.add(inst.over(map(self, inst.operands), new))
+        if old is not None:
+            self.mapping[old] = new
         return new
 
     def copy_all(self, insts: Iterable[Inst]) -> None:

@@ -1,7 +1,8 @@
-"""The verifier's rules for single instructions: each a function (body, position, instruction) -> what is wrong, or None.
+"""The verifier's rules for single instructions: each a function that says what is wrong, or None.
 
-`RULES` lists them with their codes in the order in which they are asked, and with the opcodes that each can find fault with; a
-later rule may rely on the earlier ones.
+A rule of an instruction *alone* sees (stage, instruction); any other sees (body, position, instruction). `RULES` lists them with
+their codes in the order in which they are asked, and with the opcodes that each can find fault with; a later rule may rely on
+the earlier ones.
 """
 
 from __future__ import annotations
@@ -60,19 +61,20 @@ class Body:
 
 
 Rule = Callable[[Body, int, Inst], "str | None"]
+RuleAlone = Callable[[str, Inst], "str | None"]
 
 
-def _stage(body: Body, i: int, inst: Inst) -> str | None:
+def _stage(stage: str, inst: Inst) -> str | None:
     stages = OPS[inst.op].stages
-    if body.stage not in stages:
-        here = "plan" if body.stage == PLAN else f"kernel at stage {body.stage}"
+    if stage not in stages:
+        here = "plan" if stage == PLAN else f"kernel at stage {stage}"
         return f"`{inst.op}` is not legal in a {here}, only at {' or '.join(stages)}"
-    if inst.op == "barrier" and inst.attr("scope") == "role" and body.stage == "thread":
+    if inst.op == "barrier" and inst.attr("scope") == "role" and stage == "thread":
         return 'a `barrier` of scope "role" is not legal at stage thread, which has no roles'
     return None
 
 
-def _operands(body: Body, i: int, inst: Inst) -> str | None:
+def _operands(stage: str, inst: Inst) -> str | None:
     kinds = operand_kinds(inst.op, inst.operands)
     if kinds is None:
         count = f"{len(inst.operands)} operand{'s' * (len(inst.operands) != 1)}"
@@ -93,7 +95,7 @@ def _operands(body: Body, i: int, inst: Inst) -> str | None:
             common = common or dtype
             continue
         if kind == "index":
-            wanted = dtype if is_index(dtype, body.stage) else I64
+            wanted = dtype if is_index(dtype, stage) else I64
         elif kind == "same":
             wanted = common
         elif kind == "elem":
@@ -136,14 +138,14 @@ def _is_literal(value: object, dtype: DType) -> bool:
     return type(value) is (bool if dtype is BOOL else int) and dtype.min <= value <= dtype.max
 
 
-def _result(body: Body, i: int, inst: Inst) -> str | None:
+def _result(stage: str, inst: Inst) -> str | None:
     rule, result = OPS[inst.op].result, inst.result
     if rule == "none":
         return None if result is None else f"`{inst.op}` has no result"
     if not isinstance(result, Buffer if rule == "buffer" else Value):
         return f"`{inst.op}` needs {'storage to declare' if rule == 'buffer' else 'a result'}"
     if rule == "index":
-        return None if is_index(result.dtype, body.stage) else f"the index {result} of `{inst.op}` is {result.dtype}, not i64"
+        return None if is_index(result.dtype, stage) else f"the index {result} of `{inst.op}` is {result.dtype}, not i64"
     wanted = _result_dtype(inst, rule)
     if wanted is not None and result.dtype is not wanted:
         return f"the result {result} of `{inst.op}` is {result.dtype} where {wanted} goes"
@@ -201,12 +203,12 @@ def _bounds(body: Body, i: int, inst: Inst) -> str | None:
     return None
 
 
-def _writable(body: Body, i: int, inst: Inst) -> str | None:
+def _writable(stage: str, inst: Inst) -> str | None:
     written = next((a.buffer for a in accesses(inst) if "w" in a.mode and a.buffer.mode == "in"), None)
     return written and f"`{inst.op}` to {written}, which is an `in` parameter"
 
 
-def _storage(body: Body, i: int, inst: Inst) -> str | None:
+def _storage(stage: str, inst: Inst) -> str | None:
     buffer = inst.result
     if buffer.space != inst.op:
         return f"`{inst.op}` declares {buffer}, whose space is {buffer.space}"
@@ -278,19 +280,20 @@ class RuleDef(NamedTuple):
     """A rule with its code. `concerns(row, stage)` is False where it has nothing to say about an opcode at a stage."""
 
     code: str
-    rule: Rule
-    concerns: Callable[[OpDef, str], bool]
+    rule: Rule | RuleAlone
+    concerns: Callable[[OpDef, str], bool] = lambda row, stage: True
+    alone: bool = False
 
 
 RULES = (
-    RuleDef("E0516", _stage, lambda row, stage: stage not in row.stages or row.name == "barrier"),
-    RuleDef("E0513", _operands, lambda row, stage: True),
-    RuleDef("E0515", lambda body, i, inst: attributes_problem(inst), lambda row, stage: True),
-    RuleDef("E0514", _result, lambda row, stage: True),
+    RuleDef("E0516", _stage, lambda row, stage: stage not in row.stages or row.name == "barrier", alone=True),
+    RuleDef("E0513", _operands, alone=True),
+    RuleDef("E0515", lambda stage, inst: attributes_problem(inst), alone=True),
+    RuleDef("E0514", _result, alone=True),
     RuleDef("E0517", _place, lambda row, stage: row.name in ("break", "continue", "contribute", "prefix", "reduce")),
     RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),
-    RuleDef("E0519", _writable, lambda row, stage: "w" in row.access),
-    RuleDef("E0520", _storage, lambda row, stage: row.result == "buffer"),
+    RuleDef("E0519", _writable, lambda row, stage: "w" in row.access, alone=True),
+    RuleDef("E0520", _storage, lambda row, stage: row.result == "buffer", alone=True),
     RuleDef("E0521", _uniform, lambda row, stage: row.scope != "thread" and row.result != "buffer"),
     RuleDef("E0522", _launch, lambda row, stage: row.name == "launch"),
     RuleDef("E0524", lambda body, i, inst: roles_problem(body.roles, i, inst), lambda row, stage: stage == "team"),
@@ -298,6 +301,6 @@ RULES = (
 
 
 @cache
-def rules_of(op: str, stage: str) -> tuple[tuple[str, Rule], ...]:
-    """(code, rule) of the rules that concern an opcode at a stage, in order."""
-    return tuple((code, rule) for code, rule, concerns in RULES if concerns(OPS[op], stage))
+def rules_of(op: str, stage: str, again: bool = False) -> tuple[RuleDef, ...]:
+    """The rules that concern an opcode at a stage, in order; for an instruction seen before (`again`) none of it alone."""
+    return tuple(rule for rule in RULES if rule.concerns(OPS[op], stage) and not (again and rule.alone))

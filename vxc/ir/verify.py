@@ -26,7 +26,8 @@ E0524  roles stand side by side in the loop over blocks (a single one may stand 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from operator import is_
 from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
@@ -50,9 +51,9 @@ class Problem(NamedTuple):
     message: str
 
 
-def verify(plan: Plan) -> None:
-    """Raises VxcError with every broken rule, each naming the kernel and the instruction."""
-    found = problems(plan)
+def verify(plan: Plan, before: Plan | None = None) -> None:
+    """Raises VxcError with every broken rule, each naming the kernel and the instruction. For `before` see `problems`."""
+    found = problems(plan, before)
     if found:
         bodies = {"": plan.entries, **{k.name: k.insts for k in plan.kernels}}
         raise VxcError(Diagnostic(p.code, p.message, notes=(_where(plan, p, bodies[p.kernel]),)) for p in found)
@@ -67,17 +68,34 @@ def _where(plan: Plan, problem: Problem, insts: Sequence[Inst]) -> str:
     return f"in {body}, instruction {problem.index}: {text}"
 
 
-def problems(plan: Plan) -> list[Problem]:
-    """Every broken rule of a plan; of instructions at most one each."""
+def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
+    """Every broken rule of a plan; of instructions at most one each.
+
+    `before` is a plan without any: what is the same object as in it, in the same place, is not looked at again.
+    """
     found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan)]
     found += _body(plan, plan.params, plan.entries)
+    kernels = before.kernels if before else ()
     for kernel in plan.kernels:
         found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
-        found += _body(plan, kernel.params, kernel.insts, kernel)
+        if not any(_same(kernel, other) for other in kernels):
+            seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
+            found += _body(plan, kernel.params, kernel.insts, kernel, seen)
     return found
 
 
-def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None) -> Iterator[Problem]:
+def _same(kernel: Kernel, other: Kernel) -> bool:
+    """Whether all that the rules for a kernel's instructions look at is the same: the very instructions, and what is around them."""
+    around = kernel.stage == other.stage and kernel.attrs == other.attrs and bool(kernel.done) == bool(other.done)
+    return around and all(
+        len(mine) == len(theirs) and all(map(is_, mine, theirs)) for mine, theirs in ((kernel.params, other.params), (kernel.insts, other.insts))
+    )
+
+
+def _body(
+    plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None, seen: Collection[int] = ()
+) -> Iterator[Problem]:
+    """The problems of entries or of a kernel's instructions; `seen` are the ids of instructions that have been found sound at this stage."""
     name = kernel.name if kernel else ""
     unknown = [Problem(name, i, "E0502", f"there is no opcode `{inst.op}`") for i, inst in enumerate(insts) if inst.op not in OPS]
     if unknown:
@@ -89,13 +107,14 @@ def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], k
         yield Problem(name, error.index, "E0510", str(error))
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
+    stage = body.stage
     broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
         if i in broken:
             yield Problem(name, i, *broken[i])
             continue
-        for code, rule in rules_of(inst.op, body.stage):
-            wrong = rule(body, i, inst)
+        for code, rule, _, alone in rules_of(inst.op, stage, id(inst) in seen):
+            wrong = rule(stage, inst) if alone else rule(body, i, inst)
             if wrong:
                 yield Problem(name, i, code, wrong)
                 break

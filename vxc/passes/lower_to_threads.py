@@ -165,7 +165,7 @@ class Threads:
         if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
             return inst
         buffer = inst.operands[0]
-        return replace(inst, operands=(self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]))
+        return inst.over((self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
 
     def _has_effect(self, inst: Inst) -> bool:
         if inst.op in ("store", "atomic"):

@@ -122,7 +122,7 @@ class _Forward:
             self.skip = 0
 
     def _visit(self, inst: Inst) -> None:
-        inst = replace(inst, operands=tuple(self._operand(x) for x in inst.operands))
+        inst = inst.over(map(self._operand, inst.operands), inst.result)
         row = OPS[inst.op]
         if row.opens:
             self._open(inst)
