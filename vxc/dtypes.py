@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """One scalar type. `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory."""
+    """One scalar type, which is one object: those of `DTYPES`. `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory."""
 
     name: str
     kind: str

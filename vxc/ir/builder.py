@@ -19,7 +19,7 @@ from vxc.ir.walk import operand_kinds
 from vxc.semantics import SCALAR_OPS, Order, result_dtype
 
 _SUFFIX = re.compile(r"\.\d+$")
-
+_OPERANDS = frozenset((Value, Const, Buffer))
 
 Literal = Union[Operand, int, float, bool]  # an operand, or a Python number that becomes a constant
 
@@ -168,6 +168,8 @@ def clone(insts: Iterable[Inst], mapping: dict[Value | Buffer, Operand], builder
 
 def attributes(attrs: dict[str, object]) -> tuple[tuple[str, Attr], ...]:
     """Attributes in their stored form: in name order, lists and orders as tuples, None left out."""
+    if not attrs:
+        return ()
     return tuple((key, _stored(value)) for key, value in sorted(attrs.items()) if value is not None)
 
 
@@ -185,7 +187,7 @@ def _numbered(base: str, count: int) -> str:
 
 def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
     """Operands with Python numbers turned into constants of the dtype expected at their place."""
-    if all(isinstance(o, (Value, Const, Buffer)) for o in operands):
+    if _OPERANDS.issuperset(map(type, operands)):
         return operands
     kinds = operand_kinds(op, operands)
     if kinds is None:
@@ -197,7 +199,7 @@ def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
         expected["elem"] = buffers[-1].dtype
     fixed = []
     for o, kind in zip(operands, kinds):
-        if not isinstance(o, (Value, Const, Buffer)):
+        if type(o) not in _OPERANDS:
             dtype = expected.get(kind)
             if dtype is None:
                 raise TypeError(f"{op}: the dtype of {o!r} is not known here; pass a Const")

@@ -34,14 +34,6 @@ class Body:
     kernel: Kernel | None = None
 
     @cached_property
-    def guarded(self) -> list[bool]:
-        """Whether each instruction stands under an `if`."""
-        under: list[bool] = []
-        for parent in self.regions.parent:
-            under.append(parent >= 0 and (self.insts[parent].op == "if" or under[parent]))
-        return under
-
-    @cached_property
     def uniformity(self) -> Uniformity:
         return uniformity(self.kernel, self.regions)
 
@@ -111,8 +103,9 @@ def _operands(stage: str, inst: Inst) -> str | None:
     if inst.op in SCALAR_OPS and not accepts(inst.op, common):
         return f"`{inst.op}` is not defined on {common}"
     if inst.op == "loop":
-        other = next((o for o in inst.operands if isinstance(inst.result, Value) and o.dtype is not inst.result.dtype), None)
-        return other and f"operand {other} of `loop` is {other.dtype}, its index {inst.result.dtype}"
+        for operand in inst.operands if type(inst.result) is Value else ():
+            if operand.dtype is not inst.result.dtype:
+                return f"operand {operand} of `loop` is {operand.dtype}, its index {inst.result.dtype}"
     return None
 
 
@@ -194,18 +187,22 @@ def _contribution(reduce: Inst, inst: Inst) -> str | None:
 
 
 def _bounds(body: Body, i: int, inst: Inst) -> str | None:
-    if body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
+    if Const not in map(type, inst.operands) or (body.stage == "tile" and not body.kernel.done):
         return None
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):
-            if isinstance(index, Const) and (index.value < 0 or (isinstance(extent, Const) and index.value >= extent.value)):
+            if type(index) is not Const or (index.value >= 0 and (type(extent) is not Const or index.value < extent.value)):
+                continue
+            if body.regions.innermost(i, ("if",)) < 0:
                 return f"index {index.value} is outside dimension {axis} of {access.buffer}, which has {extent} elements"
     return None
 
 
 def _writable(stage: str, inst: Inst) -> str | None:
-    written = next((a.buffer for a in accesses(inst) if "w" in a.mode and a.buffer.mode == "in"), None)
-    return written and f"`{inst.op}` to {written}, which is an `in` parameter"
+    for access in accesses(inst):
+        if "w" in access.mode and access.buffer.mode == "in":
+            return f"`{inst.op}` to {access.buffer}, which is an `in` parameter"
+    return None
 
 
 def _storage(stage: str, inst: Inst) -> str | None:
@@ -301,6 +298,7 @@ RULES = (
 
 
 @cache
-def rules_of(op: str, stage: str, again: bool = False) -> tuple[RuleDef, ...]:
-    """The rules that concern an opcode at a stage, in order; for an instruction seen before (`again`) none of it alone."""
-    return tuple(rule for rule in RULES if rule.concerns(OPS[op], stage) and not (again and rule.alone))
+def rules_at(stage: str, again: bool = False) -> dict[str, tuple[RuleDef, ...]]:
+    """By opcode: the rules that concern it at a stage, in order; for an instruction seen before (`again`) none of it alone."""
+    rules = [rule for rule in RULES if not (again and rule.alone)]
+    return {op: tuple(rule for rule in rules if rule.concerns(row, stage)) for op, row in OPS.items()}

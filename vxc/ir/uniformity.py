@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
-from vxc.ir.ops import OPS, TERMINATES
-from vxc.ir.walk import LOOPS, Regions
+from vxc.ir.ops import TERMINATES
+from vxc.ir.walk import LOOPS, OPENERS, Regions
 
 BLOCK = 0  # the span of what is the same in every thread of the block
 
-_OPENS = frozenset(op for op, row in OPS.items() if row.opens)
 _STORES = frozenset(("store", "atomic", "extern", "reduce"))
 _SHUFFLES = frozenset(("shfl_xor", "shfl_up", "shfl_idx"))
 _QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
@@ -81,7 +80,7 @@ class _Flow:
 
     def flow(self, inst: Inst, i: int, regions: Regions) -> None:
         op, operands, parent = inst.op, inst.operands, regions.parent[i]
-        if op in _OPENS:
+        if op in OPENERS:
             self.opens(inst, i, parent)
         elif op in TERMINATES:
             left = regions.innermost(i, LOOPS)

@@ -35,8 +35,8 @@ from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import Body, rules_of, shape_problem
-from vxc.ir.walk import RegionError, Regions
+from vxc.ir.rules import Body, rules_at, shape_problem
+from vxc.ir.walk import OPENERS, RegionError, Regions
 
 _NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")  # as in grammar/vxir.lark
 _WORD = re.compile(r"[^\W\d][\w.-]*")
@@ -107,13 +107,13 @@ def _body(
         yield Problem(name, error.index, "E0510", str(error))
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
-    stage = body.stage
+    stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
         if i in broken:
             yield Problem(name, i, *broken[i])
             continue
-        for code, rule, _, alone in rules_of(inst.op, stage, id(inst) in seen):
+        for code, rule, _, alone in (again if id(inst) in seen else rules)[inst.op]:
             wrong = rule(stage, inst) if alone else rule(body, i, inst)
             if wrong:
                 yield Problem(name, i, code, wrong)
@@ -145,7 +145,7 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
             for name in frames.pop():
                 visible.pop(name, None)
             opener = opened.pop()
-        if op == "else" or OPS[op].opens:
+        if op == "else" or op in OPENERS:
             frames.append([])
             opened.append(opener if op == "else" else inst)
         if result is None:

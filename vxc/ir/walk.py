@@ -13,6 +13,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS
 
 LOOPS = ("loop", "while")  # what break and continue leave
+OPENERS = frozenset(op for op, row in OPS.items() if row.opens)
 _PLAIN = frozenset(op for op, row in OPS.items() if not any(kind[-1] in "?*" for kind in row.operands))
 
 
@@ -59,8 +60,9 @@ class Regions:
                     if other[opener] >= 0:
                         end[other[opener]] = i
                 continue
-            parent[i] = open_[-1] if open_ else -1
-            if OPS[inst.op].opens:
+            if open_:
+                parent[i] = open_[-1]
+            if inst.op in OPENERS:
                 open_.append(i)
         if open_:
             raise RegionError(open_[-1], f"`{insts[open_[-1]].op}` without its `end`")
