@@ -65,8 +65,9 @@ def run_flat(
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
     options = {"source": source, "debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
-    for call in calls.launches:
-        _launch(call, storage, options)
+    with np.errstate(all="ignore"):  # what overflows, or is not a number, is a value here
+        for call in calls.launches:
+            _launch(call, storage, options)
     return {b.name: storage[b.name].view().copy() for b in plan.buffers if b.mode != "in"}
 
 

@@ -114,12 +114,13 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
     flat = np.asarray(0)
     for axis, (arg, extent, stride) in enumerate(zip(step.args[1 : 1 + len(memory.shape)], memory.shape, memory.strides)):
         index = m.get(arg).astype(np.int64, copy=False)
-        if index.size and index.view(np.uint64).max() >= extent:  # negative ones are huge as u64
+        if np.count_nonzero(index.view(np.uint64) >= extent):  # negative ones are huge as u64
             out = both(m.mask, lanes((index < 0) | (index >= extent)))
             if out is not False:
                 raise _out_of_range(m, step, memory, axis, index, out)
             index = np.clip(index, 0, max(extent - 1, 0))
-        flat = flat + (index if stride == 1 else index * stride)
+        term = index if stride == 1 else index * stride
+        flat = flat + term if axis else term
     width = step.inst.attr("width", 1)
     if width > 1 and m.program.attrs["stage"] == "thread":
         off = both(m.mask, lanes(flat % width != 0))
@@ -171,8 +172,11 @@ def store(m: Machine, step: Step) -> None:
 
 def active(mask: Lanes, *arrays: np.ndarray) -> list[np.ndarray]:
     """Arrays brought to a common shape, those of the running lanes only (then in one dimension)."""
-    arrays = np.broadcast_arrays(*arrays, *([] if mask is True else [mask]))
-    return arrays if mask is True else [a[arrays[-1]] for a in arrays[:-1]]
+    if mask is not True:
+        arrays = (*arrays, mask)
+    if any(a.shape != arrays[0].shape for a in arrays):
+        arrays = np.broadcast_arrays(*arrays)
+    return list(arrays) if mask is True else [a[arrays[-1]] for a in arrays[:-1]]
 
 
 def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -> None:

@@ -7,6 +7,7 @@ depend on it (no block barrier, shared memory, atomic or print), one agent stand
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -150,7 +151,7 @@ def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dic
     """Run all blocks of a launch, a chunk at a time. `options` are further fields of the machine."""
     warps = -(-program.attrs["threads"] // WARP)
     at_once = _blocks_at_once(program, warps)
-    rows = [range(w, w + 1) for w in range(warps)] if _meets(program) else [range(warps)]
+    rows = [range(w, w + 1) for w in range(warps)] if may_meet(s.inst for s in program.steps) else [range(warps)]
     for first in range(0, grid, at_once):
         count = min(at_once, grid - first)
         blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
@@ -158,9 +159,9 @@ def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dic
         _run([WarpMachine(program, dict(env), dict(storage), warps=w, **options) for w in rows], blocks, options["rng"])
 
 
-def _meets(program: Program) -> bool:
-    """Whether the order of the warps may matter to a program without races."""
-    return any(s.inst.op in ("shared", "atomic", "print") or s.inst.attr("scope") == "block" for s in program.steps)
+def may_meet(insts: Iterable[Inst]) -> bool:
+    """Whether the order of the warps may matter to a kernel without races."""
+    return any(i.op in ("shared", "atomic", "print") or i.attr("scope") == "block" for i in insts)
 
 
 def _blocks_at_once(program: Program, warps: int) -> int:
