@@ -1,8 +1,8 @@
 """Passes, the pipeline that orders them, and remarks.
 
-A pass is a named function plan -> plan with a contract: the properties it `needs`, those it `gives`, those it `breaks`, and
-whether it keeps every result bit for bit (`exact`). A pipeline checks at construction that the needs of each pass are given
-by those before it. Running it verifies the plan after every pass, records the pass in each kernel's `done`, and starts
+A pass is a named function plan -> plan with a contract: the properties it `needs`, those it `gives`, those it `breaks`. Every
+pass keeps every result bit for bit. A pipeline checks at construction that the needs of each pass are given by those before
+it. Running it verifies the plan after every pass, records the pass in each kernel's `done`, and starts
 after the last pass that is already there.
 """
 
@@ -59,7 +59,6 @@ class Pass:
     needs: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
-    exact: bool = True
 
 
 class PipelineError(ValueError):
