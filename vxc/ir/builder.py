@@ -159,13 +159,6 @@ class Rewriter:
             self.copy(inst)
 
 
-def clone(insts: Iterable[Inst], mapping: dict[Value | Buffer, Operand], builder: Builder) -> dict[Value | Buffer, Operand]:
-    """Copy instructions into the builder; gives `mapping` with old results -> new ones added."""
-    rewriter = Rewriter(builder, mapping)
-    rewriter.copy_all(insts)
-    return rewriter.mapping
-
-
 def attributes(attrs: dict[str, object]) -> tuple[tuple[str, Attr], ...]:
     """Attributes in their stored form: in name order, lists and orders as tuples, None left out."""
     if not attrs:

@@ -72,10 +72,6 @@ class Regions:
         """Positions between the opener at i and its `else` or `end`."""
         return range(i + 1, self.other[i] if self.other[i] >= 0 else self.end[i])
 
-    def else_body(self, i: int) -> range:
-        """Positions between the `else` of the `if` at i and its `end`; empty where there is none."""
-        return range(self.other[i] + 1, self.end[i]) if self.other[i] >= 0 else range(0)
-
     def level(self, within: range) -> Iterator[int]:
         """Positions in a body at its own level: an opener stands for its whole region, which is skipped."""
         i = within.start
@@ -94,30 +90,9 @@ class Regions:
             yield i
             i = self.parent[i]
 
-    def loop_nest(self, i: int) -> tuple[int, ...]:
-        """The regions around position i that run their body for each of several indices, outermost first."""
-        return tuple(p for p in self.parents(i) if self.insts[p].op in ("loop", "reduce", "scan"))[::-1]
-
     def innermost(self, i: int, ops: tuple[str, ...]) -> int:
         """The innermost opener around i with one of these opcodes, or -1."""
         return next((p for p in self.parents(i) if self.insts[p].op in ops), -1)
-
-
-def split_region(insts: Sequence[Inst], i: int) -> tuple[Sequence[Inst], Sequence[Inst], Sequence[Inst]]:
-    """(body, else body, what follows the `end`) of the opener at i, as slices. For one region; for many use `Regions`."""
-    depth, other = 0, None
-    for j in range(i, len(insts)):
-        op = insts[j].op
-        if OPS[op].opens:
-            depth += 1
-        elif op == "else" and depth == 1:
-            other = j
-        elif op == "end":
-            depth -= 1
-            if not depth:
-                body = insts[i + 1 : j if other is None else other]
-                return body, insts[j:j] if other is None else insts[other + 1 : j], insts[j + 1 :]
-    raise RegionError(i, f"`{insts[i].op}` without its `end`")
 
 
 def definitions(insts: Sequence[Inst]) -> dict[str, int]:
