@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from vxc.binding import row_major
 from vxc.dtypes import I8, DType
 from vxc.interp.flat_lanes import Lanes, both, either, lanes, lift, lift_lanes, minus
 from vxc.interp.flat_machine import Machine, Step
@@ -55,10 +56,6 @@ class Memory:
 
 def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else 0
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def poisoned(size: int, dtype: DType) -> np.ndarray:
