@@ -19,8 +19,8 @@ from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import INNER, Race, Shadow, Who
 from vxc.ir.kernel import Inst
+from vxc.target import WARP
 
-WARP = 32
 _LIVE = 1 << 24  # elements alive at once, over all values of all warps of a chunk
 _CHUNK = 4096  # blocks
 

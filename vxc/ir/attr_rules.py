@@ -8,6 +8,7 @@ from vxc.ir.kernel import Const, Inst
 from vxc.ir.ops import OPS, AttrDef
 from vxc.layout.layout import parse
 from vxc.semantics import Order, check_order
+from vxc.target import WARP
 
 _TYPES: dict[str, Callable[[object], bool]] = {
     "int": lambda v: type(v) is int,
@@ -89,7 +90,7 @@ def _together(inst: Inst) -> str | None:
     width = inst.attr("width", 1)
     if inst.op == "barrier" and inst.attr("scope") == "group" and inst.attr("width") is None:
         return 'a `barrier` of scope "group" needs attribute `width`'
-    if OPS[inst.op].scope == "warp" and width > 32:
+    if OPS[inst.op].scope == "warp" and width > WARP:
         return f"a group of {width} lanes is more than a warp"
     if inst.attr("distance", 0) >= width > 1:
         return f"distance {inst.attr('distance')} leaves a group of {width} lanes"

@@ -27,8 +27,7 @@ from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
-
-WARP = 32
+from vxc.target import WARP
 
 
 @dataclass
