@@ -1,6 +1,6 @@
 """place-barriers: a barrier wherever lanes of one group meet through memory (stage=team).
 
-Before: stage=team, no barriers.
+Before: stage=team, shared arrays have their offsets; no barriers.
 After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the group while
         it shares a warp with others (scope="group"), else of the block. None where no two lanes meet. A kernel of several
         roles has those that its author wrote.
@@ -231,4 +231,4 @@ def run(plan: Plan, context: Context) -> Plan:
     return plan.with_kernels(kernels)
 
 
-PLACE_BARRIERS = Pass("place-barriers", run, "put barriers where lanes meet through memory", needs=("team",), gives=("barriers",))
+PLACE_BARRIERS = Pass("place-barriers", run, "put barriers where lanes meet through memory", needs=("team", "arena"), gives=("barriers",))
