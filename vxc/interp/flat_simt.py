@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from vxc.diag import VxcError
-from vxc.interp.flat_lanes import Lanes, lanes, minus
+from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import INNER, Race, Shadow, Who

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Value
 from vxc.ir.ops import OPS
 
 LOOPS = ("loop", "while")  # what break and continue leave

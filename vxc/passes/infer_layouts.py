@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 
 from vxc import semantics
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions
