@@ -38,8 +38,9 @@ from vxc.ir.printer import print_inst
 from vxc.ir.rules import Body, rules_at, shape_problem
 from vxc.ir.walk import OPENERS, RegionError, Regions
 
-_NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")  # as in grammar/vxir.lark
-_WORD = re.compile(r"[^\W\d][\w.-]*")
+# as in grammar/vxir.lark, which a test compares
+NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")
+WORD = re.compile(r"[^\W\d][\w.-]*")
 
 
 class Problem(NamedTuple):
@@ -151,7 +152,7 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
         if result is None:
             continue
         name = result.name
-        if name in taken or not _NAME.fullmatch(name):
+        if name in taken or not NAME.fullmatch(name):
             yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
         taken.add(name)
         visible[name] = result
@@ -175,14 +176,14 @@ def _kernel_header(kernel: Kernel) -> Iterator[str]:
     given = [name for name, _ in kernel.attrs]
     if given != sorted(set(given)):
         yield "the attributes of the kernel are not in name order, each once"
-    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not _WORD.fullmatch(word))
+    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not WORD.fullmatch(word))
 
 
 def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
     names = [p.name for p in params]
     if len(set(names)) != len(names):
         yield "two parameters have one name"
-    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not _NAME.fullmatch(n))
+    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not NAME.fullmatch(n))
     values = {p.name: p for p in params if isinstance(p, Value)}
     for p in params:
         if isinstance(p, Value):
