@@ -56,8 +56,8 @@ class WarpMachine(Machine):
         self.alive = self.mask = lanes(self.threads < self.program.attrs["threads"])  # a block's last warp may be incomplete
 
     def who(self, mode: str) -> Who:
-        passed = self.blocks.barriers if len(self.warps) == 1 else 0
-        return Who(self.owner, np.broadcast_to((passed << INNER) + self.group_barriers, self.shape), group=self.program.attrs["order_width"])
+        passed = self.blocks.barriers << INNER if len(self.warps) == 1 else 0
+        return Who(self.owner, np.broadcast_to(passed + self.group_barriers, self.shape), group=self.program.attrs["order_width"])
 
     def describe(self, lane: tuple[int, ...]) -> str:
         return f"thread {self.threads[lane]} of block {self.block_ids[lane[0], 0]}"

@@ -43,6 +43,10 @@ NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")
 WORD = re.compile(r"[^\W\d][\w.-]*")
 
 
+_OTHER = "it is not what that name means there"
+_UNDEFINED = "it is not defined before this, or in a region that has ended"
+
+
 class Problem(NamedTuple):
     """A broken rule: in which kernel ('' for the plan itself), at which instruction (-1 for the header)."""
 
@@ -88,15 +92,17 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
 def _same(kernel: Kernel, other: Kernel) -> bool:
     """Whether all that the rules for a kernel's instructions look at is the same: the very instructions, and what is around them."""
     around = kernel.stage == other.stage and kernel.attrs == other.attrs and bool(kernel.done) == bool(other.done)
-    return around and all(
-        len(mine) == len(theirs) and all(map(is_, mine, theirs)) for mine, theirs in ((kernel.params, other.params), (kernel.insts, other.insts))
-    )
+    return around and _identical(kernel.params, other.params) and _identical(kernel.insts, other.insts)
+
+
+def _identical(a: Sequence, b: Sequence) -> bool:
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def _body(
     plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None, seen: Collection[int] = ()
 ) -> Iterator[Problem]:
-    """The problems of entries or of a kernel's instructions; `seen` are the ids of instructions that have been found sound at this stage."""
+    """The problems of entries, or of a kernel's instructions, of which those with ids in `seen` were sound by themselves at this stage."""
     name = kernel.name if kernel else ""
     unknown = [Problem(name, i, "E0502", f"there is no opcode `{inst.op}`") for i, inst in enumerate(insts) if inst.op not in OPS]
     if unknown:
@@ -139,8 +145,7 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
                     continue
                 known = visible.get(used.name)
                 if known is not used and known != used:
-                    why = "it is not what that name means there" if known else "it is not defined before this, or in a region that has ended"
-                    yield i, ("E0512", f"{used} is used, but {why}")
+                    yield i, ("E0512", f"{used} is used, but {_OTHER if known else _UNDEFINED}")
                     break
         if op in ("end", "else"):
             for name in frames.pop():
