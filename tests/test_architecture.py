@@ -99,6 +99,19 @@ def test_gpu_packages_have_one_home(package, home):
     assert users and all(f"{user}.".startswith(f"{home}.") for user in users), users
 
 
+SOURCES = sorted(path for folder in ("vxc", "tools", "tests", "samples") for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=[str(path.relative_to(ROOT)) for path in SOURCES])
+def test_what_is_imported_is_used(path):
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    found = (n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)) and getattr(n, "module", "") != "__future__")
+    bound = {(alias.asname or alias.name).split(".")[0] for n in found for alias in n.names}
+    exported = [n.value.elts for n in nodes if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"]
+    used = {n.id for n in nodes if isinstance(n, ast.Name)} | {name.value for names in exported for name in names}
+    assert sorted(bound - used) == []
+
+
 WITHOUT_GPU = """
 import sys
 

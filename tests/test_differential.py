@@ -42,7 +42,7 @@ def agree(made: Compiled, calls: dict[str, Call], text: object) -> None:
     executors = prefix_executors(made)
     found = [f"after {d.pair[1]}: {d}" for d in disagreements(executors, calls)]
     assert not found, f"{found[0]}\n{text}"
-    for schedule in SCHEDULES:
+    for schedule in SCHEDULES if executors[-1].seeded else ():
         found = [f"warps in order {schedule}: {d}" for d in disagreements([executors[0], executors[-1]], calls, schedule)]
         assert not found, f"{found[0]}\n{text}"
 

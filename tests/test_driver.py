@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 import vxc
+from vxc import driver
 from vxc.cuda.emit import emit
 from vxc.diag import VxcError
 from vxc.driver import compile, compile_ir
@@ -118,6 +122,35 @@ def test_a_mistake_in_extern_text_is_shown_at_its_call():
         compiled.binary
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "E0702" and diagnostic.place.startswith("f.vx:2:") and "no_such" in diagnostic.message
+
+
+def test_the_cycle_collector_is_as_it_was_after_compiling():
+    for was_on in (True, False):
+        (gc.enable if was_on else gc.disable)()
+        try:
+            compile(source(COUNTS))
+            refused("E0234", lambda: compile(source(TRANSPOSE + COUNTS)))
+            assert gc.isenabled() is was_on
+        finally:
+            gc.enable()
+
+
+def test_the_cycle_collector_is_off_until_the_last_thread_has_compiled():
+    seen = []
+    with ExitStack() as first, ExitStack() as second:
+        try:
+            first.enter_context(driver._COLLECTOR.paused())
+            second.enter_context(driver._COLLECTOR.paused())
+            first.close()  # whoever came first may end first
+            seen.append(gc.isenabled())
+            second.close()
+            seen.append(gc.isenabled())
+        finally:
+            gc.enable()
+    assert seen == [False, True]
+    with ThreadPoolExecutor(4) as pool:
+        assert len({compiled.cuda for compiled in pool.map(lambda _: compile(source(COUNTS)), range(8))}) == 1
+    assert gc.isenabled()
 
 
 def test_importing_vxc_loads_nothing_else():

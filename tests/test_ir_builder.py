@@ -4,10 +4,10 @@ import pytest
 from ir_samples import N, PARAMS, X, Y
 
 from vxc.dtypes import BOOL, F16, F32, I32, I64
-from vxc.ir.builder import Builder, Rewriter, clone
+from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Value
 from vxc.ir.printer import print_inst
-from vxc.ir.walk import RegionError, Regions, definitions, names, operand_kinds, split_region, uses
+from vxc.ir.walk import RegionError, Regions, definitions, names, operand_kinds, uses
 from vxc.semantics import Order
 
 
@@ -95,14 +95,15 @@ def test_regions_attributes_and_places():
     assert (kernel.stage, kernel.attrs) == ("team", (("fp", "exact"), ("threads", 32)))
 
 
-def test_clone_renames_results_and_substitutes():
+def test_a_rewriter_renames_results_and_substitutes():
     b = builder()
     with b.loop(0, N, kind="serial") as i:
         c = b.declare("cell", "c", F32)
         b.emit("store", c, b.emit("load", X, i, 0))
     copy = Builder([*names(PARAMS, b.insts)])
     m = Value("m", I64)
-    mapping = clone(b.insts, {N: m}, copy)
+    rewriter = Rewriter(copy, {N: m})
+    rewriter.copy_all(b.insts)
     assert lines(copy) == [
         '%i.1 = loop 0, %m {kind="serial"}',
         "cell @c.1: f32",
@@ -110,7 +111,7 @@ def test_clone_renames_results_and_substitutes():
         "store @c.1, %1",
         "end %i.1",
     ]
-    assert mapping[i].name == "i.1" and mapping[N] is m
+    assert rewriter(i).name == "i.1" and rewriter(N) is m
 
 
 def test_a_rewriter_into_a_fresh_builder_numbers_temporaries_anew():
@@ -142,20 +143,17 @@ def test_regions():
     r = Regions.of(NESTED)
     assert r.end == (8, 7, 2, 7, 6, 5, 6, 7, 8, 9)
     assert r.parent == (-1, 0, 1, 0, 1, 4, 1, 0, -1, -1)
-    assert (r.body(0), r.body(1), r.else_body(1), r.else_body(0)) == (range(1, 8), range(2, 3), range(4, 7), range(0))
+    assert (r.body(0), r.body(1)) == (range(1, 8), range(2, 3))
     assert list(r.top()) == [0, 9]
-    assert list(r.level(r.else_body(1))) == [4]
+    assert list(r.level(range(4, 7))) == [4]
     assert list(r.parents(5)) == [4, 1, 0]
-    assert r.loop_nest(5) == (0,)
     assert (r.innermost(5, ("while",)), r.innermost(2, ("while",))) == (4, -1)
 
 
-def test_split_region():
-    body, other, after = split_region(NESTED, 1)
-    assert (body, other, after) == (NESTED[2:3], NESTED[4:7], NESTED[8:])
-    assert split_region(NESTED, 0) == (NESTED[1:8], [], NESTED[9:])
-    with pytest.raises(RegionError):
-        split_region(NESTED[:5], 0)
+def test_a_region_without_its_end():
+    with pytest.raises(RegionError) as error:
+        Regions.of(NESTED[:5])
+    assert error.value.index == 4
 
 
 def test_definitions_and_uses():
@@ -184,4 +182,6 @@ def test_long_lists_are_linear():
     for _ in range(20_000):
         value = b.emit("add", value, 1, name="v")
     assert value.name == "v.20000"
-    assert clone(b.insts, {}, Builder())[value].name == "v.20000"
+    rewriter = Rewriter(Builder())
+    rewriter.copy_all(b.insts)
+    assert rewriter(value).name == "v.20000"

@@ -8,10 +8,11 @@ from ir_samples import N, PARAMS, X, Y, sample
 from vxc.codes import CODES
 from vxc.diag import VxcError
 from vxc.dtypes import F32, I8, I64
+from vxc.grammars import FOLDER
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.reader import plan_of, read_ir
 from vxc.ir.verify import __doc__ as RULES_TEXT
-from vxc.ir.verify import problems, verify
+from vxc.ir.verify import NAME, WORD, problems, verify
 from vxc.source import Source
 
 HEADER = "kernel @k(%n: i64, @x: f32[%n, 8] in, @y: f32[%n] out) stage={stage} {attrs}{{\n"
@@ -224,6 +225,12 @@ def test_verify_raises_naming_kernel_and_instruction():
     )
     with pytest.raises(VxcError, match="in the header of kernel @sample"):
         verify(plan.with_kernels([replace(k, stage="none", insts=())]))
+
+
+def test_a_name_is_one_that_the_grammar_reads():
+    grammar = (FOLDER / "vxir.lark").read_text("utf-8").splitlines()
+    for token, pattern in (("VALUE", f"%(?:{NAME.pattern})"), ("BUFFER", f"@(?:{NAME.pattern})"), ("WORD", WORD.pattern)):
+        assert f"{token}: /{pattern}/" in grammar
 
 
 def test_every_code_of_ir_has_a_rule():

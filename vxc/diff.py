@@ -23,6 +23,7 @@ from vxc.frontend.typed import TypedKernel
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
+from vxc.interp.flat_simt import may_meet
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
 
@@ -115,16 +116,24 @@ def first_difference(expected: Results, got: Results, loose: Loose = MappingProx
 
 @dataclass(frozen=True)
 class Executor:
-    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound."""
+    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound.
+
+    `seeded` is False where every seed gives the same, since there is no order that it could choose.
+    """
 
     name: str
     run: Callable[[Call, int], Results]
     loose: Loose = field(default_factory=dict)
+    seeded: bool = True
 
 
 def ast_executor(kernel: TypedKernel, debug: bool = False) -> Executor:
     """The interpreter of the typed tree."""
-    return Executor("ast", lambda call, seed: run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug))
+
+    def run(call: Call, seed: int) -> Results:
+        return run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug)
+
+    return Executor("ast", run, seeded=False)
 
 
 def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = False) -> Executor:
@@ -133,9 +142,9 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
     def run(call: Call, seed: int) -> Results:
         return run_flat(plan, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug, source=kernel.source)
 
-    threads = any(k.stage == "thread" for k in plan.kernels)
-    loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if threads and ATOMICS in causes}
-    return Executor(name, run, loose)
+    threads = [k for k in plan.kernels if k.stage == "thread"]
+    loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if threads else {}
+    return Executor(name, run, loose, seeded=len(threads) < len(plan.kernels) or any(may_meet(k.insts) for k in threads))
 
 
 def prefix_executors(compiled: Compiled) -> list[Executor]:

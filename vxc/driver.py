@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
@@ -108,22 +109,38 @@ def compile(
     the chunk of reductions that do not say theirs. Raises VxcError with all that is wrong with the source (E01xx to E04xx), E0234
     for no such kernel, E0701 for no such arch, E0716.
     """
-    with _no_collection():
+    with _COLLECTOR.paused():
         module = parse(source)
         typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cycle collector: compiling makes many values that all live, and its full passes over them grow quadratically."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+class _Collector:
+    """The cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically.
+
+    It is the process's, so threads that compile at the same time count: the first turns it off, the last one on again if it was on.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.compiling, self.was_on = Lock(), 0, False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        with self.lock:
+            if not self.compiling:
+                self.was_on = gc.isenabled()
+                gc.disable()
+            self.compiling += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.compiling -= 1
+                if not self.compiling and self.was_on:
+                    gc.enable()
+
+
+_COLLECTOR = _Collector()
 
 
 def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
@@ -133,9 +150,9 @@ def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH,
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
-    compiled = Compiled(_resumable(read_ir(source)), target_of(target), debug=debug, max_registers=maxrregcount)
     try:
-        return _finished(compiled)
+        with _COLLECTOR.paused():
+            return _finished(Compiled(_resumable(read_ir(source)), target_of(target), debug=debug, max_registers=maxrregcount))
     except PipelineError as error:
         hint = f"the passes are {', '.join(p.name for p in PIPELINE.passes)}: list those that have run, from the first on"
         raise VxcError(Diagnostic("E0523", str(error), source, help=hint)) from None

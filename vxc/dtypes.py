@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """One scalar type. `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory."""
+    """One scalar type, which is one object: those of `DTYPES`. `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory."""
 
     name: str
     kind: str
@@ -21,29 +21,29 @@ class DType:
     numpy_name: str
     compute_name: str = ""
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes of one element; 1 for packed 4-bit types, of which two share a byte."""
         return max(1, self.bits // 8)
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "f"
 
-    @property
+    @cached_property
     def is_int(self) -> bool:
         return self.kind in "iu"
 
-    @property
+    @cached_property
     def is_signed(self) -> bool:
         return self.kind in "if"
 
-    @property
+    @cached_property
     def is_storage(self) -> bool:
         """True where arithmetic is done in another, wider type."""
         return bool(self.compute_name)
 
-    @property
+    @cached_property
     def compute(self) -> DType:
         return DTYPES[self.compute_name] if self.compute_name else self
 
@@ -58,12 +58,12 @@ class DType:
             return np.dtype(getattr(ml_dtypes, self.numpy_name))
         return np.dtype(self.numpy_name)
 
-    @property
+    @cached_property
     def min(self) -> int:
         """Least value of an integer type."""
         return -(1 << (self.bits - 1)) if self.kind == "i" else 0
 
-    @property
+    @cached_property
     def max(self) -> int:
         """Greatest value of an integer type (1 for bool)."""
         return 1 if self.kind == "b" else (1 << (self.bits - (self.kind == "i"))) - 1

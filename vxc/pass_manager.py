@@ -1,8 +1,8 @@
 """Passes, the pipeline that orders them, and remarks.
 
-A pass is a named function plan -> plan with a contract: the properties it `needs`, those it `gives`, those it `breaks`, and
-whether it keeps every result bit for bit (`exact`). A pipeline checks at construction that the needs of each pass are given
-by those before it. Running it verifies the plan after every pass, records the pass in each kernel's `done`, and starts
+A pass is a named function plan -> plan with a contract: the properties it `needs`, those it `gives`, those it `breaks`. Every
+pass keeps every result bit for bit. A pipeline checks at construction that the needs of each pass are given by those before
+it. Running it verifies the plan after every pass, records the pass in each kernel's `done`, and starts
 after the last pass that is already there.
 """
 
@@ -59,7 +59,6 @@ class Pass:
     needs: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
-    exact: bool = True
 
 
 class PipelineError(ValueError):
@@ -100,10 +99,10 @@ class Pipeline:
         return plan
 
 
-def run_pass(p: Pass, plan: Plan, context: Context) -> Plan:
-    """One pass, recorded in `done` and verified."""
-    before = max((k.done for k in plan.kernels), key=len, default=())
-    plan = p.run(plan, replace(context, pass_name=p.name))
-    plan = plan.with_kernels(replace(k, done=(*before, p.name)) for k in plan.kernels)
-    verify(plan)
+def run_pass(p: Pass, before: Plan, context: Context) -> Plan:
+    """One pass over a plan that has been verified, recorded in `done`, and what it changed verified."""
+    done = max((k.done for k in before.kernels), key=len, default=())
+    plan = p.run(before, replace(context, pass_name=p.name))
+    plan = plan.with_kernels(replace(k, done=(*done, p.name)) for k in plan.kernels)
+    verify(plan, before)
     return plan

@@ -79,10 +79,6 @@ class Target:
         """Most shared bytes (static + dynamic) one block may have; 1 KiB of each block is the system's."""
         return self.shared_per_sm - _RESERVED_SHARED_BYTES
 
-    @property
-    def threads_per_sm(self) -> int:
-        return self.warps_per_sm * WARP
-
     def has(self, feature: str) -> bool:
         """Whether code for this arch may use the instruction family, one of `_FEATURES`."""
         if feature not in _FEATURES:

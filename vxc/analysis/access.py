@@ -44,6 +44,12 @@ class LoopFact:
         """True where distinct iterations may run at the same time and write memory."""
         return self.kind in ("parallel", "scan")
 
+    @cached_property
+    def is_rectangular(self) -> bool:
+        """True where the bounds are the same in all iterations of the loops around it."""
+        indices = {loop.index for loop in self.outer}
+        return indices.isdisjoint(self.start.atoms()) and indices.isdisjoint(self.stop.atoms())
+
 
 @dataclass(frozen=True)
 class Access:

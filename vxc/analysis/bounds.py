@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vxc.analysis.access import Access, KernelFacts
-from vxc.analysis.forms import Form
+from vxc.analysis.forms import ZERO, Form
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ def _end(index: Form, access: Access, sign: int) -> Form | None:
     """The greatest (sign 1) or least (-1) value that the index takes, exactly."""
     for loop in access.loops:
         k = index.coefficient(loop.index)
+        if k == ZERO:
+            continue
         rises = access.loops[-1].ranges.nonnegative(k * sign)
         if not rises and not access.loops[-1].ranges.nonnegative(k * -sign):
             return None
@@ -59,8 +61,7 @@ def _end(index: Form, access: Access, sign: int) -> Form | None:
 
 def _attains_its_range(index: Form, access: Access) -> bool:
     """True where the index takes both ends of its range: linear, over loops of step 1 whose bounds are common to all iterations."""
-    indices = {loop.index for loop in access.loops}
-    common = access.loops[-1].ranges.least.keys() | indices
-    rectangular = all(not indices & set(f.atoms()) for loop in access.loops for f in (loop.start, loop.stop))
-    linear = all(set(m) <= common and sum(u in indices for u in m) <= 1 for m, _ in index.terms)
-    return rectangular and linear and all(loop.step.value == 1 for loop in access.loops)
+    if not all(loop.is_rectangular and loop.step.value == 1 for loop in access.loops):
+        return False
+    indices, least = {loop.index for loop in access.loops}, access.loops[-1].ranges.least
+    return all(all(u in indices or u in least for u in m) and sum(u in indices for u in m) <= 1 for m, _ in index.terms)

@@ -68,16 +68,23 @@ class Form:
 
     @staticmethod
     def of(terms: dict[Monomial, int]) -> Form:
-        return Form(frozenset((m, c) for m, c in terms.items() if c))
+        return Form(frozenset([term for term in terms.items() if term[1]]))
 
     @property
     def constant(self) -> int:
-        return next((c for m, c in self.terms if not m), 0)
+        for m, c in self.terms:
+            if not m:
+                return c
+        return 0
 
     @property
     def value(self) -> int | None:
         """The integer that this form is, or None."""
-        return self.constant if all(not m for m, _ in self.terms) else None
+        if len(self.terms) > 1:
+            return None
+        for m, c in self.terms:
+            return None if m else c
+        return 0
 
     @property
     def unknowns(self) -> set[Unknown]:
@@ -93,21 +100,30 @@ class Form:
             yield from atoms_of(u)
 
     def __add__(self, other: Form | int) -> Form:
+        return self._plus(other, 1)
+
+    def _plus(self, other: Form | int, sign: int) -> Form:
+        added = form(other).terms
+        if not added:
+            return self
         terms = dict(self.terms)
-        for m, c in form(other).terms:
-            terms[m] = terms.get(m, 0) + c
+        for m, c in added:
+            terms[m] = terms.get(m, 0) + c * sign
         return Form.of(terms)
 
     def __neg__(self) -> Form:
         return Form(frozenset((m, -c) for m, c in self.terms))
 
     def __sub__(self, other: Form | int) -> Form:
-        return self + (-form(other))
+        return self._plus(other, -1)
 
     def __mul__(self, other: Form | int) -> Form:
+        other = form(other)
+        if other.value is not None:
+            return Form(frozenset([(m, c * other.value) for m, c in self.terms])) if other.terms else ZERO
         terms: dict[Monomial, int] = {}
         for m, c in self.terms:
-            for n, d in form(other).terms:
+            for n, d in other.terms:
                 product = tuple(sorted((*m, *n), key=str)) if m and n else m or n
                 terms[product] = terms.get(product, 0) + c * d
         return Form.of(terms)
@@ -122,7 +138,7 @@ class Form:
                 if unknown in rest:
                     return None
                 terms[tuple(rest)] = c
-        return Form.of(terms)
+        return Form.of(terms) if terms else ZERO
 
     def without(self, unknown: Unknown) -> Form:
         """The terms in which an unknown does not occur."""
@@ -156,7 +172,9 @@ ZERO = Form(frozenset())
 def form(value: Form | Unknown | int) -> Form:
     if isinstance(value, Form):
         return value
-    return Form.of({(): value}) if isinstance(value, int) else Form(frozenset([((value,), 1)]))
+    if isinstance(value, int):
+        return Form(frozenset([((), value)])) if value else ZERO
+    return Form(frozenset([((value,), 1)]))
 
 
 def atoms_of(unknown: Unknown) -> Iterator[Atom]:

@@ -2,7 +2,8 @@
 
 `Ranges.nonnegative` eliminates unknowns one by one, innermost loop first, putting for each the end of its range that makes
 the form least. What is left is a polynomial over dimensions, each at least 0 (1 where it bounds a loop that runs), and is
-nonnegative if its coefficients are. Failing to show it means nothing.
+nonnegative if its coefficients are. Failing to show it means nothing. `ir/ranges.py` is another analysis: an
+interval of numbers for each value of a kernel, at any stage.
 """
 
 from __future__ import annotations

@@ -13,10 +13,8 @@ from vxc.pipeline import PIPELINE
 def command(as_json: bool) -> None:
     """List the passes in the order in which they run."""
     if as_json:
-        print_json([
-            {"name": p.name, "doc": p.doc, "needs": list(p.needs), "gives": list(p.gives), "breaks": list(p.breaks), "exact": p.exact}
-            for p in PIPELINE.passes
-        ])  # fmt: skip
+        keys = ("name", "doc", "needs", "gives", "breaks")
+        print_json([{key: getattr(p, key) for key in keys} for p in PIPELINE.passes])
         return
     rows = [("PASS", "NEEDS", "GIVES", "BREAKS", "WHAT IT DOES")]
     rows += [(p.name, ", ".join(p.needs), ", ".join(p.gives), ", ".join(p.breaks), p.doc) for p in PIPELINE.passes]

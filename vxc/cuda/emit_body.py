@@ -14,8 +14,8 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
 from vxc.semantics import c_literal
+from vxc.target import WARP
 
-WARP = 32
 PLAIN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "tdiv": "/", "mod": "%", "trem": "%"}  # the operator of C
 DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 _PLAIN_INTS = range(-(2**31) + 1, 2**31)  # a literal without a suffix

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from vxc.binding import Binding, describe
+from vxc.binding import Binding, describe, row_major
 from vxc.dtypes import F64, DType
 from vxc.interp.flat_atomic import atomic
 from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_, plain, print_, serial, while_
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
-from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, row_major, span, store
+from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, span, store
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_roles import alike, done, pause, ring, role
@@ -66,8 +66,9 @@ def run_flat(
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
     options = {"source": source, "debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
-    for call in calls.launches:
-        _launch(call, storage, options)
+    with np.errstate(all="ignore"):  # what overflows, or is not a number, is a value here
+        for call in calls.launches:
+            _launch(call, storage, options)
     return {b.name: storage[b.name].view().copy() for b in plan.buffers if b.mode != "in"}
 
 

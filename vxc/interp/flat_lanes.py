@@ -14,9 +14,10 @@ def lanes(mask: np.ndarray) -> Lanes:
     """The set that a bool array names, in normal form."""
     if mask.ndim == 0:
         return bool(mask)
-    if mask.all():
+    count = np.count_nonzero(mask)
+    if count == mask.size:
         return True
-    return mask if mask.any() else False
+    return mask if count else False
 
 
 def both(a: Lanes, b: Lanes) -> Lanes:

@@ -18,7 +18,7 @@ from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.ir.kernel import Buffer, Const, Inst, Value
 from vxc.ir.printer import print_inst
 from vxc.ir.walk import Regions
-from vxc.semantics import cast, evaluate, reinterpret, sat
+from vxc.semantics import cast, numpy_function, reinterpret, sat
 from vxc.source import Source, Span
 
 WAIT = -1
@@ -167,7 +167,7 @@ def scalar(m: Machine, step: Step) -> None:
         zero = both(m.mask, lanes(args[1] == 0))
         if zero is not False:
             raise m.fault("E0724", "integer division by zero", inst, m.first(zero), "test the divisor first")
-    m.env[inst.result.name] = evaluate(inst.op, inst.operands[-1].dtype, *args)
+    m.env[inst.result.name] = np.asarray(numpy_function(inst.op, inst.operands[-1].dtype)(*args))
 
 
 _DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")

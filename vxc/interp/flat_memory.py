@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from vxc.binding import row_major
 from vxc.dtypes import I8, DType
 from vxc.interp.flat_lanes import Lanes, both, either, lanes, lift, lift_lanes, minus
 from vxc.interp.flat_machine import Machine, Step
@@ -55,10 +56,6 @@ class Memory:
 
 def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else 0
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def poisoned(size: int, dtype: DType) -> np.ndarray:
@@ -114,12 +111,13 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
     flat = np.asarray(0)
     for axis, (arg, extent, stride) in enumerate(zip(step.args[1 : 1 + len(memory.shape)], memory.shape, memory.strides)):
         index = m.get(arg).astype(np.int64, copy=False)
-        if index.size and index.view(np.uint64).max() >= extent:  # negative ones are huge as u64
+        if np.count_nonzero(index.view(np.uint64) >= extent):  # negative ones are huge as u64
             out = both(m.mask, lanes((index < 0) | (index >= extent)))
             if out is not False:
                 raise _out_of_range(m, step, memory, axis, index, out)
             index = np.clip(index, 0, max(extent - 1, 0))
-        flat = flat + (index if stride == 1 else index * stride)
+        term = index if stride == 1 else index * stride
+        flat = flat + term if axis else term
     width = step.inst.attr("width", 1)
     if width > 1 and m.program.attrs["stage"] == "thread":
         off = both(m.mask, lanes(flat % width != 0))
@@ -171,8 +169,11 @@ def store(m: Machine, step: Step) -> None:
 
 def active(mask: Lanes, *arrays: np.ndarray) -> list[np.ndarray]:
     """Arrays brought to a common shape, those of the running lanes only (then in one dimension)."""
-    arrays = np.broadcast_arrays(*arrays, *([] if mask is True else [mask]))
-    return arrays if mask is True else [a[arrays[-1]] for a in arrays[:-1]]
+    if mask is not True:
+        arrays = (*arrays, mask)
+    if any(a.shape != arrays[0].shape for a in arrays):
+        arrays = np.broadcast_arrays(*arrays)
+    return list(arrays) if mask is True else [a[arrays[-1]] for a in arrays[:-1]]
 
 
 def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -> None:

@@ -20,8 +20,9 @@ from vxc.interp.flat_races import INNER, Race, Who
 from vxc.interp.flat_tile import TileMachine
 from vxc.ir.kernel import Buffer, Inst
 from vxc.ir.ops import RING_OPS
-from vxc.ir.role_rules import EMPTIES, FILLS, WARP
+from vxc.ir.role_rules import EMPTIES, FILLS
 from vxc.ir.walk import LOOPS, Regions
+from vxc.target import WARP
 
 _BEFORE = {"commit": "acquire", "release": "wait"}  # what a role has done with a use before this
 _AFTER = {"acquire": "release", "wait": "commit"}  # what other roles have done before a role gets past this

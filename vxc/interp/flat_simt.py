@@ -1,24 +1,26 @@
 """Stage=thread: warps as agents that run in a seeded order and wait for each other at block barriers.
 
-One agent stands for warp w of *all* blocks of a chunk; its values have the axes [blocks, 32]. Between two barriers each
-agent runs alone, so what depends on their order is a race, and races are found whatever the order.
+An agent stands for warp w of *all* blocks of a chunk; its values have the axes [blocks, 32]. Between two barriers each agent
+runs alone, so what depends on their order is a race, and races are found whatever the order. Where nothing but races could
+depend on it (no block barrier, shared memory, atomic or print), one agent stands for all warps, with axes [blocks * warps, 32].
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
 from vxc.diag import VxcError
-from vxc.interp.flat_lanes import Lanes, lanes, minus
+from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import INNER, Race, Shadow, Who
 from vxc.ir.kernel import Inst
+from vxc.target import WARP
 
-WARP = 32
 _LIVE = 1 << 24  # elements alive at once, over all values of all warps of a chunk
 _CHUNK = 4096  # blocks
 
@@ -36,34 +38,29 @@ class Blocks:
 
 @dataclass
 class WarpMachine(Machine):
-    """Warp `warp` of every block. `group_barriers` [blocks, 32] counts those of a thread's group."""
+    """Warps `warps` of every block, a row for each: those of a block one after another.
 
-    warp: int = 0
+    `group_barriers` [rows, 32] counts those of a thread's group.
+    """
+
+    warps: range = range(0)
     blocks: Blocks | None = None
     group_barriers: np.ndarray | int = 0
 
     def __post_init__(self):
-        self.mask = self.alive
-
-    @property
-    def threads(self) -> np.ndarray:
-        return (self.warp * WARP + np.arange(WARP)).reshape(1, WARP)
-
-    @property
-    def block_ids(self) -> np.ndarray:
-        return (self.blocks.first + np.arange(self.blocks.count)).reshape(-1, 1)
-
-    @property
-    def alive(self) -> Lanes:
-        """Lanes that are threads: a block's last warp may be incomplete."""
-        return lanes(self.threads < self.program.attrs["threads"])
+        block, warp = np.divmod(np.arange(self.blocks.count * len(self.warps)).reshape(-1, 1), len(self.warps))
+        self.shape = (block.size, WARP)
+        self.block_ids = self.blocks.first + block  # [rows, 1]
+        self.threads = (self.warps.start + warp) * WARP + np.arange(WARP)  # [rows, 32]
+        self.owner = self.block_ids << INNER | self.threads
+        self.alive = self.mask = lanes(self.threads < self.program.attrs["threads"])  # a block's last warp may be incomplete
 
     def who(self, mode: str) -> Who:
-        owner = self.block_ids << INNER | self.threads
-        return Who(owner, (self.blocks.barriers << INNER) + self.group_barriers, group=self.program.attrs["order_width"])
+        passed = self.blocks.barriers << INNER if len(self.warps) == 1 else 0
+        return Who(self.owner, np.broadcast_to(passed + self.group_barriers, self.shape), group=self.program.attrs["order_width"])
 
     def describe(self, lane: tuple[int, ...]) -> str:
-        return f"thread {self.warp * WARP + lane[1]} of block {self.blocks.first + lane[0]}"
+        return f"thread {self.threads[lane]} of block {self.block_ids[lane[0], 0]}"
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str) -> VxcError:
         (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))
@@ -137,7 +134,7 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
     """Raises E0726 where some lanes of a block (or of a group) have not come along."""
     block = step.inst.attr("scope") == "block"
     width = WARP if block else step.inst.attr("width")
-    here = np.broadcast_to(m.mask, m.shape).reshape(m.blocks.count, -1, width)
+    here = np.broadcast_to(m.mask, m.shape).reshape(m.shape[0], -1, width)
     alive = np.broadcast_to(m.alive, m.shape).reshape(here.shape)
     absent = here.any(axis=2, keepdims=True) & alive & ~here
     if absent.any():
@@ -154,11 +151,17 @@ def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dic
     """Run all blocks of a launch, a chunk at a time. `options` are further fields of the machine."""
     warps = -(-program.attrs["threads"] // WARP)
     at_once = _blocks_at_once(program, warps)
+    rows = [range(w, w + 1) for w in range(warps)] if may_meet(s.inst for s in program.steps) else [range(warps)]
     for first in range(0, grid, at_once):
         count = min(at_once, grid - first)
         blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
-        options = options | {"shape": (count, WARP), "blocks": blocks}
-        _run([WarpMachine(program, dict(env), dict(storage), warp=w, **options) for w in range(warps)], blocks, options["rng"])
+        options = options | {"blocks": blocks}
+        _run([WarpMachine(program, dict(env), dict(storage), warps=w, **options) for w in rows], blocks, options["rng"])
+
+
+def may_meet(insts: Iterable[Inst]) -> bool:
+    """Whether the order of the warps may matter to a kernel without races."""
+    return any(i.op in ("shared", "atomic", "print") or i.attr("scope") == "block" for i in insts)
 
 
 def _blocks_at_once(program: Program, warps: int) -> int:
@@ -169,7 +172,7 @@ def _blocks_at_once(program: Program, warps: int) -> int:
 
 def _run(agents: list[WarpMachine], blocks: Blocks, rng: np.random.Generator) -> None:
     """Run the warps of a chunk to their end. Raises E0727 where all that is left waits."""
-    running = {agent.warp: agent.run() for agent in agents}
+    running = {agent.warps.start: agent.run() for agent in agents}
     while running:
         waiting: dict[int, Step] = {}
         for warp in rng.permutation(sorted(running)).tolist():

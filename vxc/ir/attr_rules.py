@@ -8,6 +8,7 @@ from vxc.ir.kernel import Const, Inst
 from vxc.ir.ops import OPS, AttrDef
 from vxc.layout.layout import parse
 from vxc.semantics import Order, check_order
+from vxc.target import WARP
 
 _TYPES: dict[str, Callable[[object], bool]] = {
     "int": lambda v: type(v) is int,
@@ -17,17 +18,21 @@ _TYPES: dict[str, Callable[[object], bool]] = {
 }  # fmt: skip
 
 
+_KNOWN = {op: dict(row.attrs) for op, row in OPS.items()}
+_REQUIRED = {op: tuple(name for name, d in row.attrs if d.required) for op, row in OPS.items()}
+
+
 def attributes_problem(inst: Inst) -> str | None:
     """What is wrong with an instruction's attributes, or None."""
-    if not inst.attrs and not OPS[inst.op].attrs:
+    known, required = _KNOWN[inst.op], _REQUIRED[inst.op]
+    if not inst.attrs and not required:
         return None
-    known = dict(OPS[inst.op].attrs)
     given = [name for name, _ in inst.attrs]
-    if given != sorted(set(given)):
+    if len(given) > 1 and given != sorted(set(given)):
         return f"the attributes of `{inst.op}` are not in name order, each once"
-    missing = next((name for name, d in known.items() if d.required and name not in given), None)
-    if missing:
-        return f"`{inst.op}` needs attribute `{missing}`"
+    for name in required:
+        if name not in given:
+            return f"`{inst.op}` needs attribute `{name}`"
     for name, value in inst.attrs:
         if name not in known:
             return f"`{inst.op}` has no attribute `{name}`"
@@ -85,7 +90,7 @@ def _together(inst: Inst) -> str | None:
     width = inst.attr("width", 1)
     if inst.op == "barrier" and inst.attr("scope") == "group" and inst.attr("width") is None:
         return 'a `barrier` of scope "group" needs attribute `width`'
-    if OPS[inst.op].scope == "warp" and width > 32:
+    if OPS[inst.op].scope == "warp" and width > WARP:
         return f"a group of {width} lanes is more than a warp"
     if inst.attr("distance", 0) >= width > 1:
         return f"distance {inst.attr('distance')} leaves a group of {width} lanes"

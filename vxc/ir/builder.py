@@ -19,7 +19,7 @@ from vxc.ir.walk import operand_kinds
 from vxc.semantics import SCALAR_OPS, Order, result_dtype
 
 _SUFFIX = re.compile(r"\.\d+$")
-
+_OPERANDS = frozenset((Value, Const, Buffer))
 
 Literal = Union[Operand, int, float, bool]  # an operand, or a Python number that becomes a constant
 
@@ -38,7 +38,7 @@ class Builder:
 
     def fresh(self, hint: str = "") -> str:
         """A name not used before: the hint, else hint.1, hint.2 ...; without a hint (or with a number) the next number."""
-        base = "" if hint.isdecimal() else _SUFFIX.sub("", hint)
+        base = "" if hint.isdecimal() else _SUFFIX.sub("", hint) if "." in hint else hint
         count = self._next.get(base, 0)
         name = _numbered(base, count)
         while name in self._used:
@@ -136,18 +136,22 @@ class Rewriter:
 
     def __call__(self, operand: Operand) -> Operand:
         """What stands for an old operand in the copy."""
-        return operand if isinstance(operand, Const) else self.mapping.get(operand, operand)
+        return operand if type(operand) is Const else self.mapping.get(operand, operand)
 
     def copy(self, inst: Inst) -> Value | Buffer | None:
         """Append a copy of one instruction; gives its new result."""
-        result = inst.result
-        if result is not None:
-            result = replace(result, name=self.builder.fresh(result.name))
-            if isinstance(result, Buffer):
-                result = replace(result, shape=tuple(map(self, result.shape)))
-        new = self.builder.add(Inst(inst.op, tuple(map(self, inst.operands)), result, inst.attrs, inst.loc))
-        if inst.result is not None:
-            self.mapping[inst.result] = new
+        old = new = inst.result
+        if type(old) is Value:
+            name = self.builder.fresh(old.name)
+            if name != old.name:
+                new = Value(name, old.dtype)
+        elif old is not None:
+            name, shape = self.builder.fresh(old.name), tuple(map(self, old.shape))
+            if name != old.name or shape != old.shape:
+                new = replace(old, name=name, shape=shape)
+        self.builder.add(inst.over(map(self, inst.operands), new))
+        if old is not None:
+            self.mapping[old] = new
         return new
 
     def copy_all(self, insts: Iterable[Inst]) -> None:
@@ -155,15 +159,10 @@ class Rewriter:
             self.copy(inst)
 
 
-def clone(insts: Iterable[Inst], mapping: dict[Value | Buffer, Operand], builder: Builder) -> dict[Value | Buffer, Operand]:
-    """Copy instructions into the builder; gives `mapping` with old results -> new ones added."""
-    rewriter = Rewriter(builder, mapping)
-    rewriter.copy_all(insts)
-    return rewriter.mapping
-
-
 def attributes(attrs: dict[str, object]) -> tuple[tuple[str, Attr], ...]:
     """Attributes in their stored form: in name order, lists and orders as tuples, None left out."""
+    if not attrs:
+        return ()
     return tuple((key, _stored(value)) for key, value in sorted(attrs.items()) if value is not None)
 
 
@@ -181,7 +180,7 @@ def _numbered(base: str, count: int) -> str:
 
 def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
     """Operands with Python numbers turned into constants of the dtype expected at their place."""
-    if all(isinstance(o, (Value, Const, Buffer)) for o in operands):
+    if _OPERANDS.issuperset(map(type, operands)):
         return operands
     kinds = operand_kinds(op, operands)
     if kinds is None:
@@ -193,7 +192,7 @@ def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
         expected["elem"] = buffers[-1].dtype
     fixed = []
     for o, kind in zip(operands, kinds):
-        if not isinstance(o, (Value, Const, Buffer)):
+        if type(o) not in _OPERANDS:
             dtype = expected.get(kind)
             if dtype is None:
                 raise TypeError(f"{op}: the dtype of {o!r} is not known here; pass a Const")

@@ -6,7 +6,9 @@ A kernel is one list of instructions. Loops, branches and roles are instructions
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Union
 
 import numpy as np
@@ -115,6 +117,13 @@ class Inst:
             if key == name:
                 return value
         return default
+
+    def over(self, operands: Iterable[Operand], result: Value | Buffer | None) -> Inst:
+        """The same operation over other operands, with another result; this very object where they are the ones it has."""
+        operands = tuple(operands)
+        if result is self.result and len(operands) == len(self.operands) and all(map(is_, operands, self.operands)):
+            return self
+        return Inst(self.op, operands, result, self.attrs, self.loc)
 
     def with_attrs(self, **changes) -> Inst:
         """The same instruction with attributes set; None removes one. Attributes are kept in name order."""

@@ -176,15 +176,18 @@ RING_OPS = tuple(name for name, row in OPS.items() if row.operands == _RING)
 DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
 
 
+_ACCESSES = {name: (tuple(row.access.split(",")), "idx*" in row.operands) for name, row in OPS.items() if row.access}
+
+
 def accesses(inst: Inst) -> tuple[Access, ...]:
     """What the instruction reads and writes: each buffer operand at the index operands after it, in the mode the table says."""
-    modes = OPS[inst.op].access
-    if not modes:
+    if inst.op not in _ACCESSES:
         return ()
-    found, at = [], 0
-    for mode in modes.split(","):
-        buffer = inst.operands[at]
-        rank = len(buffer.shape) if "idx*" in OPS[inst.op].operands else 0
-        found.append(Access(buffer, inst.operands[at + 1 : at + 1 + rank], mode))
-        at += 1 + rank
+    modes, indexed = _ACCESSES[inst.op]
+    found, at, operands = [], 0, inst.operands
+    for mode in modes:
+        buffer = operands[at]
+        after = at + 1 + len(buffer.shape) if indexed else at + 1
+        found.append(Access(buffer, operands[at + 1 : after], mode))
+        at = after
     return tuple(found)

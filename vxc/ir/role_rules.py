@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from vxc.ir.kernel import Inst, Kernel
 from vxc.ir.ops import OPS, RING_OPS
 from vxc.ir.walk import Regions
+from vxc.target import WARP
 
-WARP = 32
 SHARED = ("shared", "ring", "load", "role")  # what stands beside several roles, besides pure instructions
 FILLS, EMPTIES = ("acquire", "commit"), ("wait", "release")
 

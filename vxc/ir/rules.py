@@ -1,18 +1,21 @@
-"""The verifier's rules for single instructions: each a function (body, position, instruction) -> what is wrong, or None.
+"""The verifier's rules for single instructions: each a function that says what is wrong, or None.
 
-`RULES` lists them with their codes in the order in which they are asked; a later rule may rely on the earlier ones.
+A rule of an instruction *alone* sees (stage, instruction); any other sees (body, position, instruction). `RULES` lists them with
+their codes in the order in which they are asked, and with the opcodes that each can find fault with; a later rule may rely on
+the earlier ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
-from vxc.dtypes import BOOL, I32, I64, DType
+from vxc.dtypes import BOOL, F64, I32, I64, DType
 from vxc.ir.attr_rules import attributes_problem
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value, constant
-from vxc.ir.ops import DECLARES, OPS, PLAN, accesses
+from vxc.ir.ops import OPS, PLAN, OpDef, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.role_rules import Roles, roles_problem
 from vxc.ir.uniformity import BLOCK, Uniformity, uniformity
@@ -31,20 +34,12 @@ class Body:
     kernel: Kernel | None = None
 
     @cached_property
-    def guarded(self) -> list[bool]:
-        """Whether each instruction stands under an `if`."""
-        under: list[bool] = []
-        for parent in self.regions.parent:
-            under.append(parent >= 0 and (self.insts[parent].op == "if" or under[parent]))
-        return under
-
-    @cached_property
     def uniformity(self) -> Uniformity:
         return uniformity(self.kernel, self.regions)
 
     @cached_property
-    def roles(self) -> Roles | None:
-        return Roles.of(self.kernel, self.regions) if self.stage == "team" else None
+    def roles(self) -> Roles:
+        return Roles.of(self.kernel, self.regions)
 
     @cached_property
     def contributes(self) -> dict[int, int]:
@@ -58,63 +53,70 @@ class Body:
 
 
 Rule = Callable[[Body, int, Inst], "str | None"]
+RuleAlone = Callable[[str, Inst], "str | None"]
 
 
-def _stage(body: Body, i: int, inst: Inst) -> str | None:
+def _stage(stage: str, inst: Inst) -> str | None:
     stages = OPS[inst.op].stages
-    if body.stage not in stages:
-        here = "plan" if body.stage == PLAN else f"kernel at stage {body.stage}"
+    if stage not in stages:
+        here = "plan" if stage == PLAN else f"kernel at stage {stage}"
         return f"`{inst.op}` is not legal in a {here}, only at {' or '.join(stages)}"
-    if inst.op == "barrier" and inst.attr("scope") == "role" and body.stage == "thread":
+    if inst.op == "barrier" and inst.attr("scope") == "role" and stage == "thread":
         return 'a `barrier` of scope "role" is not legal at stage thread, which has no roles'
     return None
 
 
-def _operands(body: Body, i: int, inst: Inst) -> str | None:
+def _operands(stage: str, inst: Inst) -> str | None:
     kinds = operand_kinds(inst.op, inst.operands)
     if kinds is None:
         count = f"{len(inst.operands)} operand{'s' * (len(inst.operands) != 1)}"
         ranked = [f"; {o} has {len(o.shape)} dimensions" for o in inst.operands[:1] if isinstance(o, Buffer)]
         return f"`{inst.op}` takes ({', '.join(OPS[inst.op].operands)}), not {count}{''.join(ranked)}"
-    common = _common(inst, kinds)
+    common = element = None  # the dtypes of the first operand of kind 'value', and of the last buffer
     for operand, kind in zip(inst.operands, kinds):
-        wrong = _literal(operand) or _kind(body, operand, kind, common, inst)
-        if wrong:
-            return wrong
+        dtype = operand.dtype
+        if type(operand) is Buffer:
+            element = dtype
+            wrong = _memory(operand, kind, inst)
+            if wrong:
+                return wrong
+            continue
+        if type(operand) is Const and not _is_literal(operand.value, dtype):
+            return f"{operand.value!r} is not a value of {dtype}"
+        if kind == "value":
+            common = common or dtype
+            continue
+        if kind == "index":
+            wanted = dtype if is_index(dtype, stage) else I64
+        elif kind == "same":
+            wanted = common
+        elif kind == "elem":
+            wanted = element
+        elif kind == "bool":
+            wanted = BOOL
+        elif kind == "arg":
+            continue
+        else:
+            return f"operand {operand} of `{inst.op}` is not a {kind}"
+        if dtype is not wanted:
+            return f"operand {operand} of `{inst.op}` is {dtype} where {wanted} goes"
     if inst.op in SCALAR_OPS and not accepts(inst.op, common):
         return f"`{inst.op}` is not defined on {common}"
     if inst.op == "loop":
-        other = next((o for o in inst.operands if isinstance(inst.result, Value) and o.dtype is not inst.result.dtype), None)
-        return other and f"operand {other} of `loop` is {other.dtype}, its index {inst.result.dtype}"
+        for operand in inst.operands if type(inst.result) is Value else ():
+            if operand.dtype is not inst.result.dtype:
+                return f"operand {operand} of `loop` is {operand.dtype}, its index {inst.result.dtype}"
     return None
 
 
-def _common(inst: Inst, kinds: tuple[str, ...]) -> DType | None:
-    """The dtype of the first operand of kind 'value'."""
-    return next((o.dtype for o, kind in zip(inst.operands, kinds) if kind == "value" and not isinstance(o, Buffer)), None)
-
-
-def _kind(body: Body, operand: Operand, kind: str, common: DType | None, inst: Inst) -> str | None:
+def _memory(buffer: Buffer, kind: str, inst: Inst) -> str | None:
+    """A buffer as an operand of a kind."""
     if kind == "arg":
         return None
     if kind in ("buffer", "cell", "ring"):
-        fits = isinstance(operand, Buffer) and (operand.space == kind if kind != "buffer" else operand.space != "ring")
-        if not fits:
-            return f"operand {operand} of `{inst.op}` is not a {kind}"
-        return None
-    if isinstance(operand, Buffer):
-        return f"operand {operand} of `{inst.op}` is a buffer where a scalar goes"
-    if kind == "index":
-        fits, wanted = is_index(operand.dtype, body.stage), "i64"
-    else:
-        wanted = {"bool": BOOL, "value": operand.dtype, "same": common, "elem": _target(inst)}[kind]
-        fits = operand.dtype is wanted
-    return None if fits else f"operand {operand} of `{inst.op}` is {operand.dtype} where {wanted} goes"
-
-
-def _target(inst: Inst) -> DType | None:
-    """The dtype of the elements that an access stores: of the last buffer."""
-    return next((o.dtype for o in reversed(inst.operands) if isinstance(o, Buffer)), None)
+        fits = buffer.space == kind if kind != "buffer" else buffer.space != "ring"
+        return None if fits else f"operand {buffer} of `{inst.op}` is not a {kind}"
+    return f"operand {buffer} of `{inst.op}` is a buffer where a scalar goes"
 
 
 def is_index(dtype: DType, stage: str) -> bool:
@@ -122,24 +124,21 @@ def is_index(dtype: DType, stage: str) -> bool:
     return dtype is I64 or (dtype is I32 and stage == "thread")
 
 
-def _literal(operand: Operand) -> str | None:
-    if not isinstance(operand, Const):
-        return None
-    try:
-        fits = constant(operand.value, operand.dtype) == operand
-    except (ValueError, OverflowError):
-        fits = False
-    return None if fits else f"{operand.value!r} is not a value of {operand.dtype}"
+def _is_literal(value: object, dtype: DType) -> bool:
+    """Whether a constant of this dtype may hold the Python value as it is."""
+    if dtype.is_float:
+        return type(value) is float and (dtype is F64 or value == 0.0 or constant(value, dtype) == Const(value, dtype))
+    return type(value) is (bool if dtype is BOOL else int) and dtype.min <= value <= dtype.max
 
 
-def _result(body: Body, i: int, inst: Inst) -> str | None:
+def _result(stage: str, inst: Inst) -> str | None:
     rule, result = OPS[inst.op].result, inst.result
     if rule == "none":
         return None if result is None else f"`{inst.op}` has no result"
     if not isinstance(result, Buffer if rule == "buffer" else Value):
         return f"`{inst.op}` needs {'storage to declare' if rule == 'buffer' else 'a result'}"
     if rule == "index":
-        return None if is_index(result.dtype, body.stage) else f"the index {result} of `{inst.op}` is {result.dtype}, not i64"
+        return None if is_index(result.dtype, stage) else f"the index {result} of `{inst.op}` is {result.dtype}, not i64"
     wanted = _result_dtype(inst, rule)
     if wanted is not None and result.dtype is not wanted:
         return f"the result {result} of `{inst.op}` is {result.dtype} where {wanted} goes"
@@ -188,23 +187,25 @@ def _contribution(reduce: Inst, inst: Inst) -> str | None:
 
 
 def _bounds(body: Body, i: int, inst: Inst) -> str | None:
-    if not OPS[inst.op].access or body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
+    if Const not in map(type, inst.operands) or (body.stage == "tile" and not body.kernel.done):
         return None
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):
-            if isinstance(index, Const) and (index.value < 0 or (isinstance(extent, Const) and index.value >= extent.value)):
+            if type(index) is not Const or (index.value >= 0 and (type(extent) is not Const or index.value < extent.value)):
+                continue
+            if body.regions.innermost(i, ("if",)) < 0:
                 return f"index {index.value} is outside dimension {axis} of {access.buffer}, which has {extent} elements"
     return None
 
 
-def _writable(body: Body, i: int, inst: Inst) -> str | None:
-    written = next((a.buffer for a in accesses(inst) if "w" in a.mode and a.buffer.mode == "in"), None)
-    return written and f"`{inst.op}` to {written}, which is an `in` parameter"
+def _writable(stage: str, inst: Inst) -> str | None:
+    for access in accesses(inst):
+        if "w" in access.mode and access.buffer.mode == "in":
+            return f"`{inst.op}` to {access.buffer}, which is an `in` parameter"
+    return None
 
 
-def _storage(body: Body, i: int, inst: Inst) -> str | None:
-    if inst.op not in DECLARES:
-        return None
+def _storage(stage: str, inst: Inst) -> str | None:
     buffer = inst.result
     if buffer.space != inst.op:
         return f"`{inst.op}` declares {buffer}, whose space is {buffer.space}"
@@ -229,11 +230,10 @@ def shape_problem(buffer: Buffer) -> str | None:
 
 
 def _uniform(body: Body, i: int, inst: Inst) -> str | None:
-    scope = OPS[inst.op].scope
-    if scope == "thread" or inst.op in DECLARES:
-        return None
+    if body.regions.parent[i] < 0:
+        return None  # under no control at all
     control = body.uniformity.control[i]
-    group = scope == "warp" or inst.attr("scope") == "group"
+    group = OPS[inst.op].scope == "warp" or inst.attr("scope") == "group"
     if control == BLOCK or (group and control % inst.attr("width") == 0):
         return None
     threads = f"the {inst.attr('width')} threads of a group" if group else "all threads of the block"
@@ -241,8 +241,6 @@ def _uniform(body: Body, i: int, inst: Inst) -> str | None:
 
 
 def _launch(body: Body, i: int, inst: Inst) -> str | None:
-    if inst.op != "launch":
-        return None
     name = inst.attr("kernel")
     kernel = next((k for k in body.plan.kernels if k.name == name), None)
     if kernel is None:
@@ -275,16 +273,32 @@ def _argument(parameter: Value | Buffer, argument: Operand, passed: dict[Value, 
     return None
 
 
-RULES: tuple[tuple[str, Rule], ...] = (
-    ("E0516", _stage),
-    ("E0513", _operands),
-    ("E0515", lambda body, i, inst: attributes_problem(inst)),
-    ("E0514", _result),
-    ("E0517", _place),
-    ("E0518", _bounds),
-    ("E0519", _writable),
-    ("E0520", _storage),
-    ("E0521", _uniform),
-    ("E0522", _launch),
-    ("E0524", lambda body, i, inst: body.roles and roles_problem(body.roles, i, inst)),
+class RuleDef(NamedTuple):
+    """A rule with its code. `concerns(row, stage)` is False where it has nothing to say about an opcode at a stage."""
+
+    code: str
+    rule: Rule | RuleAlone
+    concerns: Callable[[OpDef, str], bool] = lambda row, stage: True
+    alone: bool = False
+
+
+RULES = (
+    RuleDef("E0516", _stage, lambda row, stage: stage not in row.stages or row.name == "barrier", alone=True),
+    RuleDef("E0513", _operands, alone=True),
+    RuleDef("E0515", lambda stage, inst: attributes_problem(inst), alone=True),
+    RuleDef("E0514", _result, alone=True),
+    RuleDef("E0517", _place, lambda row, stage: row.name in ("break", "continue", "contribute", "prefix", "reduce")),
+    RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),
+    RuleDef("E0519", _writable, lambda row, stage: "w" in row.access, alone=True),
+    RuleDef("E0520", _storage, lambda row, stage: row.result == "buffer", alone=True),
+    RuleDef("E0521", _uniform, lambda row, stage: row.scope != "thread" and row.result != "buffer"),
+    RuleDef("E0522", _launch, lambda row, stage: row.name == "launch"),
+    RuleDef("E0524", lambda body, i, inst: roles_problem(body.roles, i, inst), lambda row, stage: stage == "team"),
 )
+
+
+@cache
+def rules_at(stage: str, again: bool = False) -> dict[str, tuple[RuleDef, ...]]:
+    """By opcode: the rules that concern it at a stage, in order; for an instruction seen before (`again`) none of it alone."""
+    rules = [rule for rule in RULES if not (again and rule.alone)]
+    return {op: tuple(rule for rule in rules if rule.concerns(row, stage)) for op, row in OPS.items()}

@@ -6,13 +6,20 @@ of instructions.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
-from vxc.ir.walk import LOOPS, Regions
+from vxc.ir.ops import TERMINATES
+from vxc.ir.walk import LOOPS, OPENERS, Regions
 
 BLOCK = 0  # the span of what is the same in every thread of the block
+
+_STORES = frozenset(("store", "atomic", "extern", "reduce"))
+_SHUFFLES = frozenset(("shfl_xor", "shfl_up", "shfl_idx"))
+_QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class _Flow:
         self.threads = threads
         self.group = self.narrowed(group)
         self.seeds: dict[str | int, int] = {}
-        self.targets: dict[str | int, list[str | int]] = {}
+        self.targets: defaultdict[str | int, list[str | int]] = defaultdict(list)
         self.quotients: dict[str, int] = {}  # value -> q where it is thread_index // q
 
     def narrowed(self, span: int) -> int:
@@ -65,63 +72,72 @@ class _Flow:
     def seed(self, node: str | int, span: int) -> None:
         self.seeds[node] = gcd(self.seeds.get(node, BLOCK), span)
 
-    def edge(self, source: Operand | int, target: str | int) -> None:
-        if not isinstance(source, Const) and source != -1:
-            self.targets.setdefault(source if isinstance(source, int) else source.name, []).append(target)
+    def edges(self, sources: Iterable[Operand], target: str | int) -> None:
+        """From the values among the sources."""
+        for x in sources:
+            if type(x) is Value:
+                self.targets[x.name].append(target)
 
     def flow(self, inst: Inst, i: int, regions: Regions) -> None:
         op, operands, parent = inst.op, inst.operands, regions.parent[i]
-        buffer = operands[0] if operands and isinstance(operands[0], Buffer) else None
-        private = buffer is not None and buffer.space in ("cell", "local")
-        if op in ("if", "loop", "while", "reduce", "scan", "extern", "role"):
-            decides = () if inst.attr("uniform") else operands
-            for source in (parent, *(o for o in decides if not isinstance(o, Buffer))):
-                self.edge(source, i)
-            if inst.attr("uniform"):
-                self.seed(i, self.narrowed(inst.attr("uniform")))
-            if op in ("reduce", "scan") or inst.attr("map") == "lanes":
-                self.seed(i, 1)
-        if op in ("break", "continue"):
+        if op in OPENERS:
+            self.opens(inst, i, parent)
+        elif op in TERMINATES:
             left = regions.innermost(i, LOOPS)
             if left >= 0:
-                self.edge(parent, left)
-        if private and op in ("store", "atomic", "extern", "reduce"):
-            for source in (parent, *(operands[1:] if op != "reduce" else ())):
-                self.edge(source, buffer.name)
-            if op == "reduce":
-                self.seed(buffer.name, self.group)
-        if isinstance(inst.result, Value):
-            self.result(inst, buffer if private else None)
+                self.targets[parent].append(left)
+        private = None
+        if operands and type(operands[0]) is Buffer and operands[0].space in ("cell", "local"):
+            private = operands[0].name  # storage of which each thread has its own
+            if op in _STORES:
+                self.targets[parent].append(private)
+                if op == "reduce":
+                    self.seed(private, self.group)
+                else:
+                    self.edges(operands[1:], private)
+        if type(inst.result) is Value:
+            if private:
+                self.targets[private].append(inst.result.name)
+            self.result(inst)
 
-    def result(self, inst: Inst, private: Buffer | None) -> None:
-        name = inst.result.name
-        quotient = self.quotient(inst)
+    def opens(self, inst: Inst, i: int, parent: int) -> None:
+        self.targets[parent].append(i)
+        uniform = inst.attr("uniform")
+        if uniform:
+            self.seed(i, self.narrowed(uniform))
+        else:
+            self.edges(inst.operands, i)
+        if inst.op in ("reduce", "scan") or inst.attr("map") == "lanes":
+            self.seed(i, 1)
+
+    def result(self, inst: Inst) -> None:
+        op, name = inst.op, inst.result.name
+        quotient = self.quotient(inst) if op in _QUOTIENTS else 0
         if quotient:
             self.quotients[name] = quotient
             self.seed(name, self.narrowed(quotient))
-        elif inst.op in ("shfl_xor", "shfl_up", "shfl_idx"):
+        elif op in _SHUFFLES:
             self.seed(name, self.narrowed(inst.attr("width", 1)))
         else:
-            if inst.op in ("atomic", "prefix", "reduce", "scan") or inst.attr("map") == "lanes":
+            how = inst.attr("map") if inst.attrs else None
+            if op in ("atomic", "prefix", "reduce", "scan") or how == "lanes":
                 self.seed(name, 1)
-            if inst.attr("map") == "blocks":
+            if how == "blocks":
                 self.seed(name, self.group)
-            for operand in inst.operands:
-                if not isinstance(operand, Buffer) or operand is private:
-                    self.edge(operand, name)
+            self.edges(inst.operands, name)
 
     def quotient(self, inst: Inst) -> int:
         """q > 0 where the result is thread_index // q."""
         if inst.op == "thread_index":
             return 1
-        first = inst.operands[0] if inst.operands else None
-        of = self.quotients.get(first.name, 0) if isinstance(first, Value) else 0
-        if inst.op == "cast" and inst.result.dtype.is_int and inst.result.dtype.bits >= 16:
-            return of
-        by = inst.operands[1].value if len(inst.operands) == 2 and isinstance(inst.operands[1], Const) else 0
-        if inst.op in ("floordiv", "tdiv") and by > 0:
-            return of * by
-        return of << by if inst.op == "shr" and 0 <= by < 16 else 0
+        first, second = (*inst.operands, None, None)[:2]
+        of = self.quotients.get(first.name, 0) if type(first) is Value else 0
+        if inst.op == "cast":
+            return of if inst.result.dtype.is_int and inst.result.dtype.bits >= 16 else 0
+        by = second.value if type(second) is Const else 0
+        if inst.op == "shr":
+            return of << by if 0 <= by < 16 else 0
+        return of * by if by > 0 else 0
 
     def solve(self) -> dict[str | int, int]:
         """Lower every target to the gcd of its sources until nothing changes; a span only ever falls to a divisor."""
@@ -136,3 +152,4 @@ class _Flow:
                     spans[target] = new
                     todo.append(target)
         return spans
+

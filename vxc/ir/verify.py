@@ -26,7 +26,8 @@ E0524  roles stand side by side in the loop over blocks (a single one may stand 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from operator import is_
 from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
@@ -34,11 +35,16 @@ from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import RULES, Body, shape_problem
-from vxc.ir.walk import RegionError, Regions
+from vxc.ir.rules import Body, rules_at, shape_problem
+from vxc.ir.walk import OPENERS, RegionError, Regions
 
-_NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")  # as in grammar/vxir.lark
-_WORD = re.compile(r"[^\W\d][\w.-]*")
+# as in grammar/vxir.lark, which a test compares
+NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")
+WORD = re.compile(r"[^\W\d][\w.-]*")
+
+
+_OTHER = "it is not what that name means there"
+_UNDEFINED = "it is not defined before this, or in a region that has ended"
 
 
 class Problem(NamedTuple):
@@ -50,9 +56,9 @@ class Problem(NamedTuple):
     message: str
 
 
-def verify(plan: Plan) -> None:
-    """Raises VxcError with every broken rule, each naming the kernel and the instruction."""
-    found = problems(plan)
+def verify(plan: Plan, before: Plan | None = None) -> None:
+    """Raises VxcError with every broken rule, each naming the kernel and the instruction. For `before` see `problems`."""
+    found = problems(plan, before)
     if found:
         bodies = {"": plan.entries, **{k.name: k.insts for k in plan.kernels}}
         raise VxcError(Diagnostic(p.code, p.message, notes=(_where(plan, p, bodies[p.kernel]),)) for p in found)
@@ -67,17 +73,36 @@ def _where(plan: Plan, problem: Problem, insts: Sequence[Inst]) -> str:
     return f"in {body}, instruction {problem.index}: {text}"
 
 
-def problems(plan: Plan) -> list[Problem]:
-    """Every broken rule of a plan; of instructions at most one each."""
+def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
+    """Every broken rule of a plan; of instructions at most one each.
+
+    `before` is a plan without any: what is the same object as in it, in the same place, is not looked at again.
+    """
     found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan)]
     found += _body(plan, plan.params, plan.entries)
+    kernels = before.kernels if before else ()
     for kernel in plan.kernels:
         found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
-        found += _body(plan, kernel.params, kernel.insts, kernel)
+        if not any(_same(kernel, other) for other in kernels):
+            seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
+            found += _body(plan, kernel.params, kernel.insts, kernel, seen)
     return found
 
 
-def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None) -> Iterator[Problem]:
+def _same(kernel: Kernel, other: Kernel) -> bool:
+    """Whether all that the rules for a kernel's instructions look at is the same: the very instructions, and what is around them."""
+    around = kernel.stage == other.stage and kernel.attrs == other.attrs and bool(kernel.done) == bool(other.done)
+    return around and _identical(kernel.params, other.params) and _identical(kernel.insts, other.insts)
+
+
+def _identical(a: Sequence, b: Sequence) -> bool:
+    return len(a) == len(b) and all(map(is_, a, b))
+
+
+def _body(
+    plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], kernel: Kernel | None = None, seen: Collection[int] = ()
+) -> Iterator[Problem]:
+    """The problems of entries, or of a kernel's instructions, of which those with ids in `seen` were sound by themselves at this stage."""
     name = kernel.name if kernel else ""
     unknown = [Problem(name, i, "E0502", f"there is no opcode `{inst.op}`") for i, inst in enumerate(insts) if inst.op not in OPS]
     if unknown:
@@ -89,11 +114,17 @@ def _body(plan: Plan, params: Sequence[Value | Buffer], insts: Sequence[Inst], k
         yield Problem(name, error.index, "E0510", str(error))
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
+    stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
-        found = broken.get(i) or next(((code, wrong) for code, rule in RULES if (wrong := rule(body, i, inst))), None)
-        if found:
-            yield Problem(name, i, *found)
+        if i in broken:
+            yield Problem(name, i, *broken[i])
+            continue
+        for code, rule, _, alone in (again if id(inst) in seen else rules)[inst.op]:
+            wrong = rule(stage, inst) if alone else rule(body, i, inst)
+            if wrong:
+                yield Problem(name, i, code, wrong)
+                break
 
 
 def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -103,38 +134,35 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
     frames: list[list[str]] = []  # names defined in each open region
     opened: list[Inst] = []
     for i, inst in enumerate(insts):
-        if inst.op == "end":
+        op, result = inst.op, inst.result
+        if op == "end":
             index = opened[-1].result
             if inst.operands != (() if index is None else (index,)):
                 yield i, ("E0510", f"this `end` closes `{opened[-1].op}`" + (f" and reads `end {index}`" if index else ""))
         else:
-            bad = next((o for o in _mentioned(inst) if not isinstance(o, Const) and visible.get(o.name) != o), None)
-            if bad is not None:
-                known = visible.get(bad.name)
-                why = "it is not what that name means there" if known else "it is not defined before this, or in a region that has ended"
-                yield i, ("E0512", f"{bad} is used, but {why}")
-        if inst.op in ("end", "else"):
+            for used in (*inst.operands, *result.shape) if type(result) is Buffer else inst.operands:
+                if type(used) is Const:
+                    continue
+                known = visible.get(used.name)
+                if known is not used and known != used:
+                    yield i, ("E0512", f"{used} is used, but {_OTHER if known else _UNDEFINED}")
+                    break
+        if op in ("end", "else"):
             for name in frames.pop():
                 visible.pop(name, None)
             opener = opened.pop()
-        if inst.op == "else" or OPS[inst.op].opens:
+        if op == "else" or op in OPENERS:
             frames.append([])
-            opened.append(opener if inst.op == "else" else inst)
-        result = inst.result
+            opened.append(opener if op == "else" else inst)
         if result is None:
             continue
-        if result.name in taken or not _NAME.fullmatch(result.name):
-            yield i, ("E0511", f"{result} is {'defined already' if result.name in taken else 'not a name that can be read back'}")
-        taken.add(result.name)
-        visible[result.name] = result
+        name = result.name
+        if name in taken or not NAME.fullmatch(name):
+            yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
+        taken.add(name)
+        visible[name] = result
         if frames:
-            frames[-1].append(result.name)
-
-
-def _mentioned(inst: Inst) -> Iterator[Value | Buffer | Const]:
-    yield from inst.operands
-    if isinstance(inst.result, Buffer):
-        yield from inst.result.shape
+            frames[-1].append(name)
 
 
 def _plan_header(plan: Plan) -> Iterator[str]:
@@ -153,14 +181,14 @@ def _kernel_header(kernel: Kernel) -> Iterator[str]:
     given = [name for name, _ in kernel.attrs]
     if given != sorted(set(given)):
         yield "the attributes of the kernel are not in name order, each once"
-    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not _WORD.fullmatch(word))
+    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not WORD.fullmatch(word))
 
 
 def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
     names = [p.name for p in params]
     if len(set(names)) != len(names):
         yield "two parameters have one name"
-    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not _NAME.fullmatch(n))
+    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not NAME.fullmatch(n))
     values = {p.name: p for p in params if isinstance(p, Value)}
     for p in params:
         if isinstance(p, Value):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Value
 from vxc.ir.ops import OPS
 
 LOOPS = ("loop", "while")  # what break and continue leave
+OPENERS = frozenset(op for op, row in OPS.items() if row.opens)
 _PLAIN = frozenset(op for op, row in OPS.items() if not any(kind[-1] in "?*" for kind in row.operands))
 
 
@@ -58,8 +60,9 @@ class Regions:
                     if other[opener] >= 0:
                         end[other[opener]] = i
                 continue
-            parent[i] = open_[-1] if open_ else -1
-            if OPS[inst.op].opens:
+            if open_:
+                parent[i] = open_[-1]
+            if inst.op in OPENERS:
                 open_.append(i)
         if open_:
             raise RegionError(open_[-1], f"`{insts[open_[-1]].op}` without its `end`")
@@ -68,10 +71,6 @@ class Regions:
     def body(self, i: int) -> range:
         """Positions between the opener at i and its `else` or `end`."""
         return range(i + 1, self.other[i] if self.other[i] >= 0 else self.end[i])
-
-    def else_body(self, i: int) -> range:
-        """Positions between the `else` of the `if` at i and its `end`; empty where there is none."""
-        return range(self.other[i] + 1, self.end[i]) if self.other[i] >= 0 else range(0)
 
     def level(self, within: range) -> Iterator[int]:
         """Positions in a body at its own level: an opener stands for its whole region, which is skipped."""
@@ -91,30 +90,9 @@ class Regions:
             yield i
             i = self.parent[i]
 
-    def loop_nest(self, i: int) -> tuple[int, ...]:
-        """The regions around position i that run their body for each of several indices, outermost first."""
-        return tuple(p for p in self.parents(i) if self.insts[p].op in ("loop", "reduce", "scan"))[::-1]
-
     def innermost(self, i: int, ops: tuple[str, ...]) -> int:
         """The innermost opener around i with one of these opcodes, or -1."""
         return next((p for p in self.parents(i) if self.insts[p].op in ops), -1)
-
-
-def split_region(insts: Sequence[Inst], i: int) -> tuple[Sequence[Inst], Sequence[Inst], Sequence[Inst]]:
-    """(body, else body, what follows the `end`) of the opener at i, as slices. For one region; for many use `Regions`."""
-    depth, other = 0, None
-    for j in range(i, len(insts)):
-        op = insts[j].op
-        if OPS[op].opens:
-            depth += 1
-        elif op == "else" and depth == 1:
-            other = j
-        elif op == "end":
-            depth -= 1
-            if not depth:
-                body = insts[i + 1 : j if other is None else other]
-                return body, insts[j:j] if other is None else insts[other + 1 : j], insts[j + 1 :]
-    raise RegionError(i, f"`{insts[i].op}` without its `end`")
 
 
 def definitions(insts: Sequence[Inst]) -> dict[str, int]:
@@ -145,17 +123,23 @@ def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
     row = OPS[op].operands
     if op in _PLAIN:
         return row if len(row) == len(operands) else None
+    ranks = tuple([len(x.shape) if type(x) is Buffer else -1 for x in operands]) if "idx*" in row else ()
+    return _resolved(row, len(operands), ranks)
+
+
+@cache
+def _resolved(row: tuple[str, ...], given: int, ranks: tuple[int, ...]) -> tuple[str, ...] | None:
+    """Kinds for so many operands; of a row with `idx*`, `ranks` are those of the buffers, -1 at any other operand."""
     kinds: list[str] = []
     for at, kind in enumerate(row):
         fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
         if kind == "idx*":
-            buffer: Operand = operands[len(kinds) - 1] if len(kinds) <= len(operands) else None
-            count = len(buffer.shape) if isinstance(buffer, Buffer) else len(operands) - len(kinds) - fixed_after
-            kinds += ["index"] * count
+            rank = ranks[len(kinds) - 1] if len(kinds) <= given else -1
+            kinds += ["index"] * (rank if rank >= 0 else given - len(kinds) - fixed_after)
         elif kind[-1] == "*":
-            kinds += [kind[:-1]] * (len(operands) - len(kinds) - fixed_after)
+            kinds += [kind[:-1]] * (given - len(kinds) - fixed_after)
         elif kind[-1] == "?":
-            kinds += [kind[:-1]] * (len(operands) > len(kinds) + fixed_after)
+            kinds += [kind[:-1]] * (given > len(kinds) + fixed_after)
         else:
             kinds.append(kind)
-    return tuple(kinds) if len(kinds) == len(operands) else None
+    return tuple(kinds) if len(kinds) == given else None

@@ -46,7 +46,7 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
             continue
         if inst.op == "end" and at not in fused_ends:
             index = opened.pop()
-            b.add(replace(inst, operands=() if index is None else (index,)))
+            b.add(inst.over(() if index is None else (index,), None))
         elif inst.op != "end":
             result = rewriter.copy(inst)
             if OPS[inst.op].opens:

@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from vxc import semantics
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions
@@ -109,8 +109,7 @@ def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:
         if inst.result.name in moved:
             return replace(inst, op="shared", result=moved[inst.result.name])
         return inst.with_attrs(layout=str(spread(1, threads)))
-    operands = tuple(moved.get(x.name, x) if isinstance(x, Buffer) else x for x in inst.operands)
-    return inst if operands == inst.operands else replace(inst, operands=operands)
+    return inst.over((moved.get(x.name, x) if type(x) is Buffer else x for x in inst.operands), inst.result)
 
 
 def run(plan: Plan, context: Context) -> Plan:

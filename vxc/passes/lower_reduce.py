@@ -17,8 +17,6 @@ from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
 from vxc.semantics import Order, accumulator
 
-WARP = 32
-
 # Emits one element: (index of the element, what to do with the operands of its contribute)
 Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
 

@@ -14,9 +14,10 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value, constant
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
-from vxc.passes.accumulate import Accumulator, Slots
-from vxc.passes.team import WARP, Team
+from vxc.passes.accumulate import Accumulator
+from vxc.passes.team import Team
 from vxc.semantics import Order, identity
+from vxc.target import WARP
 
 
 def lower_scan(threads, inst: Inst, body, rewriter: Rewriter, team: Team) -> None:

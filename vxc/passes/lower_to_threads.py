@@ -19,9 +19,9 @@ After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from vxc.diag import Diagnostic, VxcError
@@ -37,7 +37,8 @@ from vxc.semantics import Order
 
 TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
 UNROLLED = 64  # slots of a spread tile whose loop is unrolled, so that they are registers
-EFFECTS = ("assert", "print")
+
+Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 
 
 def lower_kernel(kernel: Kernel) -> Kernel:
@@ -58,6 +59,28 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items())
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
+
+
+@dataclass
+class _Body:
+    """A list of instructions on its way. `scopes` says who runs the innermost open region, and those around it."""
+
+    insts: Sequence[Inst]
+    regions: Regions
+    rewriter: Rewriter
+    scopes: list[Team | None]
+    take: Take | None
+
+    @property
+    def team(self) -> Team | None:
+        return self.scopes[-1]
+
+    def inside(self, at: int) -> Sequence[Inst]:
+        """The instructions in the region at a position."""
+        return self.insts[at + 1 : self.regions.end[at]]
+
+    def after(self, at: int) -> int:
+        return self.regions.end[at] + 1
 
 
 class Threads:
@@ -85,43 +108,83 @@ class Threads:
         with b.if_(b.emit("lt", index, rewriter(loop.operands[1]))):
             yield index
 
-    def lower(self, insts, rewriter: Rewriter, team: Team | None, take=None) -> None:
+    def lower(self, insts: Sequence[Inst], rewriter: Rewriter, team: Team | None, take: Take | None = None) -> None:
         """Emit a list of instructions run by all lanes of a team, or (None) by this thread alone, in an element of a spread loop.
 
         `take` receives the operands of the list's own `contribute`.
         """
-        b = self.b
-        regions = Regions.of(insts)
-        scopes: list[Team | None] = [team]
+        body = _Body(insts, Regions.of(insts), rewriter, [team], take)
         at = 0
         while at < len(insts):
-            inst, team = insts[at], scopes[-1]
-            b.at(inst.loc)
-            if inst.op == "reduce":
-                self._reduce(inst, insts[at + 1 : regions.end[at]], rewriter, team)
-                at = regions.end[at]
-            elif inst.op == "scan":
-                lower_scan(self, inst, insts[at + 1 : regions.end[at]], rewriter, team)
-                at = regions.end[at]
-            elif inst.op == "loop" and inst.attr("map") == "lanes" and self._owned(insts[at : regions.end[at]]):
-                self._slots(inst, insts[at + 1 : regions.end[at]], rewriter)
-                at = regions.end[at]
-            elif inst.op == "loop":
-                scopes.append(self._loop(inst, rewriter, team))
-            elif inst.op == "contribute":
-                take(tuple(map(rewriter, inst.operands)))
-            elif inst.op == "fragment":
-                self._fragment(inst)
-            elif team is not None and team.group > 1 and self._has_effect(inst):
-                self._once(inst, rewriter, team)
-            else:
-                if inst.op in ("if", "while", "extern"):
-                    scopes.append(team)
-                    inst = inst if inst.op == "extern" else _together(inst, team)
-                elif inst.op == "end":
-                    scopes.pop()
-                rewriter.copy(inst)
-            at += 1
+            self.b.at(insts[at].loc)
+            at = _LOWERED.get(insts[at].op, Threads.copy)(self, body, at)
+
+    # How each instruction is emitted: given the list that it stands in and its position, emits it and gives the position after it.
+
+    def copy(self, body: _Body, at: int) -> int:
+        body.rewriter.copy(body.insts[at])
+        return at + 1
+
+    def effect(self, body: _Body, at: int) -> int:
+        """Effects in row scope are those of lane 0."""
+        inst, team = body.insts[at], body.team
+        private = inst.op in ("store", "atomic") and inst.operands[0].space in ("cell", "local")
+        if private or team is None or team.group == 1:
+            return self.copy(body, at)
+        self._once(inst, body.rewriter, team)
+        return at + 1
+
+    def branch(self, body: _Body, at: int) -> int:
+        """Control in row scope: every lane goes the same way."""
+        body.rewriter.copy(_together(body.insts[at], body.team))
+        body.scopes.append(body.team)
+        return at + 1
+
+    def extern(self, body: _Body, at: int) -> int:
+        body.scopes.append(body.team)
+        return self.copy(body, at)
+
+    def end(self, body: _Body, at: int) -> int:
+        body.scopes.pop()
+        return self.copy(body, at)
+
+    def contribute(self, body: _Body, at: int) -> int:
+        body.take(tuple(map(body.rewriter, body.insts[at].operands)))
+        return at + 1
+
+    def fragment(self, body: _Body, at: int) -> int:
+        """A tile spread over threads: this thread's slots of it."""
+        tile = body.insts[at].result
+        slots = -(-prod(n.value for n in tile.shape) // self.team.group)
+        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,))
+        return at + 1
+
+    def scan(self, body: _Body, at: int) -> int:
+        lower_scan(self, body.insts[at], body.inside(at), body.rewriter, body.team)
+        return body.after(at)
+
+    def reduce(self, body: _Body, at: int) -> int:
+        inst, team, rewriter = body.insts[at], body.team, body.rewriter
+        order = Order(*inst.attr("order"))
+
+        def one(index: Operand, take: Take) -> None:
+            inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
+            self.lower(body.inside(at), inner, None, take)
+
+        if team is not None and order.lanes > team.group:
+            team = None  # every thread plays all lanes
+        reduction = Reduction(accumulator_of(inst, body.inside(at)), order, rewriter(inst.operands[1]), one, self.b, team)
+        self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
+        return body.after(at)
+
+    def loop(self, body: _Body, at: int) -> int:
+        """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
+        loop, inside = body.insts[at], body.inside(at)
+        if loop.attr("map") == "lanes" and any(isinstance(x, Buffer) and x in self.fragments for inst in inside for x in inst.operands):
+            self._slots(loop, inside, body.rewriter)
+            return body.after(at)
+        body.scopes.append(self._loop(loop, body.rewriter, body.team))
+        return at + 1
 
     def _loop(self, loop: Inst, rewriter: Rewriter, team: Team | None) -> Team | None:
         """Open a loop as this thread runs it: every iteration, or those of its lane or of its team; gives who runs the body."""
@@ -144,13 +207,6 @@ class Threads:
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
 
-    def _fragment(self, inst: Inst) -> None:
-        slots = -(-prod(n.value for n in inst.result.shape) // self.team.group)
-        self.fragments[inst.result] = self.b.declare("local", inst.result.name, inst.result.dtype, (slots,))
-
-    def _owned(self, insts) -> bool:
-        return any(isinstance(x, Buffer) and x in self.fragments for inst in insts for x in inst.operands)
-
     def _slots(self, loop: Inst, body, rewriter: Rewriter) -> None:
         """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
         b, total = self.b, loop.operands[1].value
@@ -166,12 +222,7 @@ class Threads:
         if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
             return inst
         buffer = inst.operands[0]
-        return replace(inst, operands=(self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]))
-
-    def _has_effect(self, inst: Inst) -> bool:
-        if inst.op in ("store", "atomic"):
-            return inst.operands[0].space not in ("cell", "local")
-        return inst.op in EFFECTS
+        return inst.over((self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
 
     def _once(self, inst: Inst, rewriter: Rewriter, team: Team) -> None:
         """An effect in row scope: by lane 0, its result then given to every lane."""
@@ -186,17 +237,12 @@ class Threads:
             b.emit("store", cell, rewriter.copy(inst))
         rewriter.mapping[inst.result] = team.broadcast((b.emit("load", cell),))[0]
 
-    def _reduce(self, inst: Inst, body, rewriter: Rewriter, team: Team | None) -> None:
-        order = Order(*inst.attr("order"))
 
-        def one(index: Operand, take) -> None:
-            inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
-            self.lower(body, inner, None, take)
-
-        if team is not None and order.lanes > team.group:
-            team = None  # every thread plays all lanes
-        reduction = Reduction(accumulator_of(inst, body), order, rewriter(inst.operands[1]), one, self.b, team)
-        self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
+_LOWERED: dict[str, Callable[[Threads, _Body, int], int]] = {
+    "store": Threads.effect, "atomic": Threads.effect, "assert": Threads.effect, "print": Threads.effect,
+    "if": Threads.branch, "while": Threads.branch, "extern": Threads.extern, "end": Threads.end, "loop": Threads.loop,
+    "reduce": Threads.reduce, "contribute": Threads.contribute, "scan": Threads.scan, "fragment": Threads.fragment,
+}  # fmt: skip
 
 
 def _together(opener: Inst, team: Team | None) -> Inst:

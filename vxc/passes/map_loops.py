@@ -35,8 +35,8 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.semantics import Order
+from vxc.target import WARP
 
-WARP = 32
 BLOCK = 256  # threads of a block whose groups are a warp or less
 
 

@@ -52,17 +52,17 @@ class _Narrow:
     def visit(self, inst: Inst) -> None:
         wide = isinstance(inst.result, Value) and inst.result.dtype is I64
         if inst.op == "end" and inst.operands:
-            self.b.add(replace(inst, operands=(self.now.get(inst.operands[0].name, inst.operands[0]),)))
+            self.b.add(inst.over(map(self.narrow, inst.operands), None))
         elif wide and self.narrows(inst):
-            self.now[inst.result.name] = replace(inst.result, dtype=I32)
-            self.b.add(replace(inst, operands=tuple(map(self.narrow, inst.operands)), result=self.now[inst.result.name]))
+            self.now[inst.result.name] = Value(inst.result.name, I32)
+            self.b.add(inst.over(map(self.narrow, inst.operands), self.now[inst.result.name]))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
-            self.b.add(replace(inst, operands=tuple(map(self.narrow, inst.operands))))
+            self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
         else:
             kinds = operand_kinds(inst.op, inst.operands) or ()
             memory = bool(OPS[inst.op].access)
             operands = (self.index(x) if memory and k == "index" else self.widen(x) for x, k in zip(inst.operands, kinds))
-            self.b.add(replace(inst, operands=tuple(operands)))
+            self.b.add(inst.over(operands, inst.result))
 
     def narrows(self, inst: Inst) -> bool:
         if inst.op in SOURCES:

@@ -1,6 +1,6 @@
 """place-barriers: a barrier wherever lanes of one group meet through memory (stage=team).
 
-Before: stage=team, no barriers.
+Before: stage=team, shared arrays have their offsets; no barriers.
 After:  between two accesses of one element by different lanes, one of them a write, stands a `barrier`: of the lanes that run
         an iteration where they are a warp or less (scope="group"), else of the block; in a `map="teams"` loop, of the team. None
         where no two lanes meet. A kernel of several roles has those that its author wrote.
@@ -27,8 +27,7 @@ from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
-
-WARP = 32
+from vxc.target import WARP
 
 
 @dataclass
@@ -232,4 +231,4 @@ def run(plan: Plan, context: Context) -> Plan:
     return plan.with_kernels(kernels)
 
 
-PLACE_BARRIERS = Pass("place-barriers", run, "put barriers where lanes meet through memory", needs=("team",), gives=("barriers",))
+PLACE_BARRIERS = Pass("place-barriers", run, "put barriers where lanes meet through memory", needs=("team", "arena"), gives=("barriers",))

@@ -47,7 +47,7 @@ FLOAT_IDENTITIES = {
 
 def folded(inst: Inst) -> Operand | None:
     """What the result of a pure instruction is known to be, or None."""
-    if all(isinstance(x, Const) for x in inst.operands):
+    if all([type(x) is Const for x in inst.operands]):
         return _evaluate(inst)
     if inst.op in ("cast", "reinterpret") and inst.operands[0].dtype is inst.result.dtype:
         return inst.operands[0]
@@ -57,7 +57,7 @@ def folded(inst: Inst) -> Operand | None:
         return Const(0, inst.result.dtype)
     table = FLOAT_IDENTITIES if inst.result.dtype.is_float else INT_IDENTITIES
     for at, constant, gives in table.get(inst.op, ()):
-        if inst.operands[at] == Const(constant, inst.result.dtype):
+        if type(inst.operands[at]) is Const and inst.operands[at] == Const(constant, inst.result.dtype):
             return inst.operands[gives]
     return None
 
@@ -123,7 +123,7 @@ class _Forward:
             self.skip = 0
 
     def _visit(self, inst: Inst) -> None:
-        inst = replace(inst, operands=tuple(self._operand(x) for x in inst.operands))
+        inst = inst.over(map(self._operand, inst.operands), inst.result)
         row = OPS[inst.op]
         if row.opens:
             self._open(inst)

@@ -140,7 +140,7 @@ def _moved(inst: Inst, moved: dict[str, Buffer]) -> Inst:
     if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0].name not in moved:
         return inst
     old, *rest = inst.operands
-    return replace(inst, operands=(moved[old.name], *([] if old.shape else [Const(0)]), *rest))
+    return inst.over((moved[old.name], *([] if old.shape else [Const(0)]), *rest), inst.result)
 
 
 def _piece(kernel: Kernel, name: str, prologue: list[Inst], group: _Group, spaces: dict[str, Buffer]) -> Kernel:

@@ -8,8 +8,7 @@ from vxc.dtypes import DType
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value
 from vxc.passes.accumulate import Accumulator, Slots, State
-
-WARP = 32
+from vxc.target import WARP
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vxc.dtypes import BOOL, DType
@@ -28,4 +30,9 @@ def evaluate(name: str, dtype: DType, *args) -> np.ndarray:
         dtypes[0] = BOOL
     arrays = [np.asarray(a, d.numpy) for a, d in zip(args, dtypes, strict=True)]
     with np.errstate(all="ignore"):
-        return np.asarray(_IMPLEMENTATIONS[dtype.kind][name](*arrays))
+        return np.asarray(numpy_function(name, dtype)(*arrays))
+
+
+def numpy_function(name: str, dtype: DType) -> Callable[..., np.ndarray]:
+    """What `evaluate` applies to arrays of exactly the dtypes it says; may warn, and may give a NumPy scalar."""
+    return _IMPLEMENTATIONS[dtype.kind][name]
