@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,13 @@ class VxcError(Exception):
 
     def __str__(self) -> str:
         return render_all(self.diagnostics)
+
+
+def told(error: Exception) -> str:
+    """An exception that is no diagnostic in one line: its type, what it says, where in the compiler it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return f"{text} ({os.path.basename(last.filename)}:{last.lineno})"
 
 
 @dataclass

@@ -98,7 +98,7 @@ def compile(
     """The kernel or program `name` (or the only program, else the only kernel) of a .vx source for one arch. Raises VxcError with all that is wrong."""
     with _no_collection():
         module = parse(source)
-        typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        typed = check(module, source, name or only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
@@ -135,7 +135,8 @@ def _finished(compiled: Compiled) -> Compiled:
     return compiled
 
 
-def _only(names: list[str], source: Source) -> str:
+def only(names: list[str], source: Source) -> str:
+    """The one name. Raises VxcError E0234 where there is none or more."""
     if len(names) == 1:
         return names[0]
     known = ", ".join(f"`{name}`" for name in names)

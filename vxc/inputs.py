@@ -71,12 +71,12 @@ def complete(kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}
     scalars = {**dict(example.scalars), **{name: value for name, value in values.items() if name not in arrays}}
     made = {name: row for name, *row in example.arrays if name not in arrays}
     dims = _dims(kernel, {name: row[2] for name, row in made.items()}) | _dims(kernel, {name: a.shape for name, a in arrays.items()})
-    shapes = _shapes(kernel, arrays, scalars, dims, set(made))
+    sizes = shapes(kernel, arrays, scalars, dims, set(made))
     modes = {array.name: array.mode for array in kernel.arrays}
     for name, (generator, dtype, _, bounds) in made.items():
         if modes[name] != "out":  # an example may give an output for its size
             kind = "special" if special and generator == "rand" else generator
-            arrays[name] = generate(kind, dtype, shapes[name], bounds, name=name, seed=seed)
+            arrays[name] = generate(kind, dtype, sizes[name], bounds, name=name, seed=seed)
     bound = _dims(kernel, {name: a.shape for name, a in arrays.items()})
     return Call(arrays, scalars, {name: size for name, size in dims.items() if name not in bound})
 
@@ -91,7 +91,7 @@ def _dims(kernel: TypedKernel, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     return sizes
 
 
-def _shapes(
+def shapes(
     kernel: TypedKernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Number], dims: Mapping[str, int], made: set[str]
 ) -> Mapping[str, tuple[int, ...]]:
     """The shape of every array; those in `made` are allocated like outputs."""

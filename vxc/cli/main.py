@@ -15,9 +15,9 @@ from importlib import import_module
 import click
 
 from vxc.cli.common import Status, show
-from vxc.diag import VxcError
+from vxc.diag import VxcError, told
 
-COMMANDS = ("check", "run", "compile", "diff", "opt", "ops", "passes", "doctor")
+COMMANDS = ("check", "run", "compile", "diff", "fuzz", "opt", "ops", "passes", "doctor")
 """Each is the click command `command` of `vxc.cli.NAME`."""
 
 EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check,
@@ -81,10 +81,8 @@ def _abandon_stdout() -> Status:
 def _internal(error: Exception) -> Status:
     if os.environ.get("VXC_TRACEBACK") == "1":
         traceback.print_exception(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{type(error).__name__}: {error}".partition("\n")[0]
     print(
-        f"internal error: {text} ({os.path.basename(last.filename)}:{last.lineno})\n"
+        f"internal error: {told(error)}\n"
         "This is a fault of vxc, not of your input. Please report it with the file, the command line and the output of `vxc doctor`;\n"
         "VXC_TRACEBACK=1 shows the whole traceback.",
         file=sys.stderr,

@@ -214,5 +214,18 @@ def write_file(path: str, write: Callable[[BinaryIO], Any]) -> None:
                 os.unlink(temporary)
             raise
     except OSError as error:
-        hint = "check the folder and the space left on it"
-        raise VxcError(Diagnostic("E0711", f"cannot write {path}: {error.strerror or error}", help=hint)) from None
+        raise unwritable(path, error) from None
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those around it, where they are missing. Raises `VxcError` E0711."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: str, error: OSError) -> VxcError:
+    """The error for a file or stream that cannot be written."""
+    hint = "check the folder and the space left on it"
+    return VxcError(Diagnostic("E0711", f"cannot write {path}: {error.strerror or error}", help=hint))
