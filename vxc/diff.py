@@ -29,6 +29,7 @@ from vxc.pipeline import PIPELINE
 ULPS = 32  # elementary functions are within 2 or 3 each; the rest is for sums of them and one rounding to a narrow output
 
 ORDERS = (0, 1, 2)  # of the warps, in which IR at stage=thread is run
+MAX_STEPS = 1 << 20  # iterations of serial loops, all told: some minutes in an interpreter
 LOWERING = "lowering"  # the step from the typed tree to IR
 
 Results = Mapping[str, np.ndarray]
@@ -127,14 +128,19 @@ class Executor:
 
 def ast_executor(kernel: TypedKernel, debug: bool = False) -> Executor:
     """The interpreter of the typed tree."""
-    return Executor("ast", lambda call, seed: run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug))
+
+    def run(call: Call, seed: int) -> Results:
+        return run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug, max_steps=MAX_STEPS)
+
+    return Executor("ast", run)
 
 
 def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = False, order: int = 0) -> Executor:
     """The interpreter of the flat IR; at stage=thread the order of atomics is the schedule's. `order` is added to the seed."""
 
     def run(call: Call, seed: int) -> Results:
-        return run_flat(plan, call.arrays, call.scalars, dims=call.dims, seed=seed + order, trap_div=debug, source=kernel.source)
+        options = {"dims": call.dims, "seed": seed + order, "trap_div": debug, "source": kernel.source, "max_steps": MAX_STEPS}
+        return run_flat(plan, call.arrays, call.scalars, **options)
 
     threads = any(k.stage == "thread" for k in plan.kernels)
     loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if threads else {}

@@ -19,7 +19,7 @@ from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
 from vxc.frontend.typed import Array, Example, TypedKernel, Var
 from vxc.interp.ast_interp import bind_shapes
-from vxc.runtime.arrays import read_argument
+from vxc.runtime.arrays import is_number, read_argument
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
@@ -46,11 +46,11 @@ def read_arguments(
             hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {', '.join(declared)}"
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
         dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
-        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
-        if isinstance(values[name], np.ndarray) != bool(declared[name].dims):
+        if is_number(text) == bool(declared[name].dims):
             what = "an array" if declared[name].dims else "one number"
             hint = f"pass {name}=FILE.npy or {name}=rand:f32[8]" if declared[name].dims else f"pass {name}=2"
             raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
+        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
     return values
 
 

@@ -101,9 +101,8 @@ class Pipeline:
 
 
 def run_pass(p: Pass, plan: Plan, context: Context) -> Plan:
-    """One pass, recorded in `done` and verified."""
-    before = max((k.done for k in plan.kernels), key=len, default=())
+    """One pass, recorded in the `done` of each kernel and verified. Kernels that it makes carry the `done` of where they come from."""
     plan = p.run(plan, replace(context, pass_name=p.name))
-    plan = plan.with_kernels(replace(k, done=(*before, p.name)) for k in plan.kernels)
+    plan = plan.with_kernels(replace(k, done=(*k.done, p.name)) for k in plan.kernels)
     verify(plan)
     return plan

@@ -171,12 +171,6 @@ def note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)
 
 
-def refuse_terminal() -> None:
-    """Binary data is not shown on a terminal."""
-    if sys.stdout.isatty():
-        raise click.UsageError("binary data does not go to a terminal: give -o a file, or redirect")
-
-
 @contextlib.contextmanager
 def progress(text: str, total: int | None) -> Iterator[Callable[[], None]]:
     """On a terminal, a bar on standard error (None: of unknown length); gives what to call after each item."""

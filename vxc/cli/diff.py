@@ -24,9 +24,9 @@ RANDOM_SETS, SPECIAL = 3, "special values"
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
 @kernel_options
 def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
-    """Compare every executor (ast, flat at each stage, gpu if there is one) on random inputs and on special values.
+    """Compare all executors on random inputs and on special values.
 
-    Inputs are as the example lines say. Prints a line for each kernel; exits 3 where executors differ, naming the first
+    Executors are ast, flat at each stage, and gpu if there is one. Inputs are as the example lines say. Prints a line for each kernel; exits 3 where executors differ, naming the first
     differing element and, if a pass is at fault, the pass. A fault that all report alike is no difference; exits 1 where
     a kernel faults on inputs that its example describes.
     """

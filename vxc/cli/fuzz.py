@@ -12,7 +12,7 @@ from time import monotonic
 import click
 
 from vxc.cli.common import Status, is_ir, note, print_json, progress
-from vxc.diag import Diagnostic, VxcError, read_source
+from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import known
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure
@@ -22,7 +22,6 @@ from vxc.target import for_capability
 
 _PROGRAMS = 100
 _GPU_JOBS = 8  # each has a CUDA context
-_SHOWN = 8  # seeds in a list
 _WIDTH = 120
 
 
@@ -38,9 +37,9 @@ _WIDTH = 120
 def command(
     number: int | None, seed: int, seconds: float | None, on: str | None, jobs: int | None, folder: str, replay: str | None, as_json: bool
 ) -> Status:
-    """Run generated programs: syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits.
+    """Compare all executors on generated programs.
 
-    Of each kind of failure one program is shrunk (for a minute at most) and written as a filetest. Exits 3 where something
+    Syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits. Of each kind of failure one program is shrunk (for a minute at most) and written as a filetest. Exits 3 where something
     fails, or where the prover rejects 5 % of the programs or more.
     """
     executors = _executors(on)
@@ -141,8 +140,7 @@ def _print_found(found: Found) -> None:
 
 
 def _seeds(seeds: list[int]) -> str:
-    more = f" and {len(seeds) - _SHOWN:,} more" if len(seeds) > _SHOWN else ""
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds[:_SHOWN]))}{more}"
+    return f"seed{'s' if len(seeds) > 1 else ''} {listed(list(map(str, seeds)))}"
 
 
 def _paragraph(title: str, words: Iterable[str]) -> None:
