@@ -23,7 +23,7 @@ from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
 from vxc.frontend.typed_program import TypedProgram
 from vxc.ir.plan import Plan
-from vxc.ir.reader import places_of, read_ir
+from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
@@ -123,7 +123,8 @@ def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH,
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
-    compiled = Compiled(_resumable(read_ir(source)), target_of(target), None, places_of(source), debug, maxrregcount)
+    plan, text = read_placed(source)
+    compiled = Compiled(_resumable(plan), target_of(target), None, text, debug, maxrregcount)
     try:
         return _finished(compiled)
     except PipelineError as error:

@@ -37,10 +37,10 @@ def parser() -> Lark:
     return grammars.parser("vxir", IrTree())
 
 
-def read_ir(source: Source) -> Plan:
+def read_ir(source: Source, placed: bool = False) -> Plan:
     """The plan in IR text, verified. Raises VxcError (E05xx) with every mistake found.
 
-    An instruction's place is what is written behind it; in a text without such places, where it stands there.
+    The place of an instruction is what is written behind it, or with `placed` where it stands in this text.
     A kernel without a plan becomes a plan with its signature and workspaces and a launch of one block, which is what
     lowering writes before a grid is chosen.
     """
@@ -51,7 +51,6 @@ def read_ir(source: Source) -> Plan:
         hint = "start the text with `plan @name(...) { ... }` or `kernel @name(...) stage=tile { ... }`"
         raise VxcError(Diagnostic("E0501", text, source, _at(kernels[1].name) if kernels else Span(0, 0), help=hint))
     found = Diagnostics()
-    placed = any(line.place for unit in units for line in unit.lines)
     readers = [_Reader(source, unit, found, placed) for unit in units]
     found.raise_if_errors()
     read = [reader.kernel() for reader in readers if reader.unit.stage is not None]
@@ -64,9 +63,11 @@ def read_ir(source: Source) -> Plan:
     return plan
 
 
-def places_of(source: Source) -> Source | None:
-    """The text that the places of `read_ir(source)` are in: None where they are written, for then it is not known."""
-    return None if _PLACE.search(source.text) else source
+def read_placed(source: Source) -> tuple[Plan, Source | None]:
+    """As `read_ir`, and the text that its places are in: this one, or None where places are written, of a text not known."""
+    if _PLACE.search(source.text):
+        return read_ir(source), None
+    return read_ir(source, placed=True), source
 
 
 def plan_of(kernel: Kernel) -> Plan:
@@ -184,10 +185,10 @@ class _Reader:
         return Inst(op, operands, self.result(line), attrs, self.place(line))
 
     def place(self, line: Line) -> tuple[int, int] | None:
-        if line.place:
-            row, column = line.place[1:].split(":")
-            return int(row), int(column)
-        return None if self.placed else (line.op.line, line.op.column)
+        if self.placed:
+            return line.op.line, line.op.column
+        row, _, column = line.place[1:].partition(":") if line.place else ("", "", "")
+        return (int(row), int(column)) if row else None
 
     def result(self, line: Line) -> Value | Buffer | None:
         name, op = line.result, line.op.value
