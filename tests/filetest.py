@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +127,7 @@ def _pass(test: FileTest) -> str:
         whole = re.search(r"^plan @", test.source.text, re.M) is not None
     else:
         before = lower(_typed(test))
-        for earlier in PIPELINE.passes[: PIPELINE.passes.index(p)]:
+        for earlier in takewhile(lambda earlier: earlier.name != p.name, PIPELINE.passes):
             before = run_pass(earlier, before, context)
     context.remarks.clear()
     after = run_pass(p, before, context)

@@ -11,7 +11,7 @@ from time import monotonic
 
 import click
 
-from vxc.cli.common import Status, is_ir, note, print_json, progress
+from vxc.cli.common import Status, is_ir, note, print_json, progress, show
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import known
@@ -84,6 +84,8 @@ def _executors(on: str | None) -> Executors:
     lacking = unavailable() if on != "flat" else ""
     if on == "gpu" and lacking:
         raise VxcError(Diagnostic("E0603", f"no GPU: {lacking}", help="without --on gpu, the interpreters are compared"))
+    if lacking:
+        note(f"no GPU ({lacking}): comparing the interpreters only")
     if on == "flat" or lacking:
         return Executors()
     return Executors(for_capability(driver().capability(0)).name, gpu=True)
@@ -104,6 +106,8 @@ def _replay(path: str, executors: Executors, as_json: bool) -> Status:
         rows.append({"file": source.name, "failure": _failure(failure) if failure else None})
         if not as_json:
             print(f"{source.name}: {failure.headline if failure else 'agrees now'}")
+            if outcome.error:
+                show(outcome.error)
     if as_json:
         print_json(rows)
     return status
