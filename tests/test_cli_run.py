@@ -185,8 +185,9 @@ def test_ir_is_no_kernel_source():
 
 
 def test_a_reader_of_an_output_that_stops_early_is_no_failure(scale):
-    command = f"{sys.executable} -m vxc run --on flat scale.vx -a x=rand:f32[300,999] -a w=rand:f32[999] -o y=- | head -c 6; echo ${{PIPESTATUS[0]}}"
-    got = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "PYTHONPATH": str(SAMPLES.parent)})
+    command = f"{sys.executable} -m vxc run --on flat scale.vx -a x=rand:f32[300,999] -a w=rand:f32[999] -o y=-"
+    environment = {**os.environ, "PYTHONPATH": str(SAMPLES.parent)}
+    got = subprocess.run(["bash", "-c", f"{command} | head -c 6; echo ${{PIPESTATUS[0]}}"], capture_output=True, env=environment)
     assert got.stdout == b"\x93NUMPY0\n" and b"error" not in got.stderr
 
 

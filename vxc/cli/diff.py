@@ -26,9 +26,9 @@ RANDOM_SETS, SPECIAL = 3, "special values"
 def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
     """Compare all executors on random inputs and on special values.
 
-    Executors are ast, flat at each stage, and gpu if there is one. Inputs are as the example lines say. Prints a line for each kernel; exits 3 where executors differ, naming the first
-    differing element and, if a pass is at fault, the pass. A fault that all report alike is no difference; exits 1 where
-    a kernel faults on inputs that its example describes.
+    Executors are ast, flat at each stage, and gpu if there is one; inputs are as the example lines say. Prints a line for
+    each kernel; exits 3 where executors differ, naming the first differing element and, if a pass is at fault, the pass.
+    A fault that all report alike is no difference; exits 1 where a kernel faults on inputs that its example describes.
     """
     lacking = unavailable()
     if lacking:

@@ -26,7 +26,7 @@ _WIDTH = 120
 
 
 @click.command()
-@click.option("-n", "number", metavar="N", type=click.IntRange(0), help=f"How many programs; default: {_PROGRAMS}, or until --time is over.")
+@click.option("-n", "number", metavar="N", type=click.IntRange(0), help=f"Programs to run; default: {_PROGRAMS}, or until --time is over.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the first program; the others count up.")
 @click.option("--time", "seconds", metavar="SECONDS", type=click.FloatRange(0), help="Begin no program after so long.")
 @click.option("--on", type=click.Choice(["gpu", "flat"]), help="gpu: also on the GPU, the default where there is one; flat: never.")
@@ -39,9 +39,12 @@ def command(
 ) -> Status:
     """Compare all executors on generated programs.
 
-    Syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits. Of each kind of failure one program is shrunk (for a minute at most) and written as a filetest. Exits 3 where something
-    fails, or where the prover rejects 5 % of the programs or more.
+    Syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits. Of each kind of failure
+    one program is shrunk (for a minute at most) and written as a filetest. Exits 3 where something fails, or where the
+    prover rejects 5 % of the programs or more.
     """
+    if replay and (number is not None or seconds is not None):
+        raise click.UsageError("--replay runs one file; -n and --time do not go with it")
     executors = _executors(on)
     if replay:
         return _replay(replay, executors, as_json)

@@ -42,7 +42,7 @@ class Executors:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong: `kind` in a few words, `where` the step at fault, `cause` a diagnostic's code, an exception's type or "", `why` in full."""
+    """What went wrong: `kind` in a few words, `where` the step at fault, `cause` a code, an exception's type or "", `why` in full."""
 
     kind: str
     where: str

@@ -138,8 +138,11 @@ def _signal(number: int) -> str:
 def _serve(work: Work, pipe: Connection, parent: int) -> None:
     """A worker's life. What programs print goes nowhere; interrupts are for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stdout = sys.stderr = open(os.devnull, "w")
+    sys.stdout = sys.stderr = nowhere = open(os.devnull, "w")
+    for output in (1, 2):  # what kernels on a GPU print
+        os.dup2(nowhere.fileno(), output)
     gc.freeze()
+    gc.disable()  # a task makes many values that all live: one collection after each is less work
     while True:
         while not pipe.poll(_WATCH):
             if os.getppid() != parent:
@@ -150,3 +153,4 @@ def _serve(work: Work, pipe: Connection, parent: int) -> None:
         except Exception:
             done = (_ERROR, traceback.format_exc())
         pipe.send(done)
+        gc.collect()
