@@ -10,30 +10,32 @@ The folder says what is done with the input. `check`: its diagnostics. `lower`: 
 after it, from .vx (then the passes before it run first) or from IR (then it runs alone). `emit`: the CUDA text after all passes,
 without the prelude. A step that refuses its input gives the diagnostics.
 
-Each `run` line is one call: sizes, scalars and descriptions of arrays (see `vxc.runtime.generate`); arrays that it does not name
-are made up twice, random and from the edges of their types; scalars are 3, 1.5 or true. Without a `run` line, every dimension has 5,
-then 1. Before a text is
-compared or blessed, what went in and what came out must give the same bits on every call. Other directives: `define` (as `-D`)
-and `remarks`, which shows the remarks of the pass below the plan.
+Each `run` line is one call: sizes, scalars and descriptions of arrays (see `vxc.runtime.generate`); arrays but outputs that it does
+not name are made up twice, random and from the edges of their types; scalars are 3, 1.5 or true. Without a `run` line, every
+dimension has 5, then 1. Before a text is compared or blessed, what went in and what came out must give the same bits on every call.
+Other directives: `seed`, from which arrays are made; `define` (as `-D`); `remarks`, which shows the remarks of the pass below the
+plan. `vxc fuzz` writes its failures in this format (`vxc/fuzz/case.py`); `--bless` fills in what they expect once they pass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 
 from vxc.cuda.emit import emit
 from vxc.diag import VxcError
-from vxc.diff import first_difference
+from vxc.diff import ORDERS, first_difference
 from vxc.dtypes import BOOL, DTYPES, DType
-from vxc.frontend.check import check, kernel_names
+from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
+from vxc.fuzz.case import SEPARATOR, call, directives
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Const
@@ -42,13 +44,12 @@ from vxc.ir.printer import print_kernel, print_plan
 from vxc.ir.reader import read_ir
 from vxc.pass_manager import Context, run_pass
 from vxc.pipeline import PASSES, PIPELINE
-from vxc.runtime.generate import generate, generate_text
+from vxc.runtime.generate import generate
 from vxc.source import Source
 from vxc.target import target
 
 FOLDER = Path(__file__).parent / "filetests"
-DIRECTIVES = ("run", "define", "remarks")
-SEPARATOR = "----\n"
+DIRECTIVES = ("run", "seed", "define", "remarks")
 TARGET = "sm_90a"
 
 Results = Mapping[str, np.ndarray]
@@ -67,11 +68,11 @@ class FileTest:
     def read(cls, path: Path) -> FileTest:
         """Raises ValueError for a directive that is none."""
         text, _, expected = path.read_text("utf-8").partition(SEPARATOR)
-        directives = tuple(_directives(text))
-        unknown = [name for name, _ in directives if name not in DIRECTIVES]
+        source = Source(f"{path.stem}{'.vxir' if _is_ir(text) else '.vx'}", text)
+        unknown = [name for name, _, _ in directives(source) if name not in DIRECTIVES]
         if unknown:
             raise ValueError(f"{path}: `{unknown[0]}` is no directive; there are {', '.join(DIRECTIVES)}")
-        return cls(path, Source(f"{path.stem}{'.vxir' if _is_ir(text) else '.vx'}", text), directives, expected)
+        return cls(path, source, tuple((name, value) for name, value, _ in directives(source)), expected)
 
     @property
     def action(self) -> str:
@@ -91,15 +92,6 @@ class FileTest:
         self.path.write_text(self.source.text + SEPARATOR + text, "utf-8")
 
 
-def _directives(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            return
-        found = re.fullmatch(r"# (\w+):(.*)", line)
-        if found:
-            yield found[1], found[2].strip()
-
-
 def _is_ir(text: str) -> bool:
     return re.search(r"^(plan|kernel) @", text, re.M) is not None
 
@@ -112,7 +104,7 @@ def _typed(test: FileTest) -> TypedKernel:
     defines = dict(pair.split("=") for text in test.of("define") for pair in text.split())
     values = {name: DTYPES.get(text) or {"true": True, "false": False}.get(text, text) for name, text in defines.items()}
     values = {name: int(value) if isinstance(value, str) else value for name, value in values.items()}
-    return check(module, test.source, kernel_names(module)[0], values)
+    return check(module, test.source, (program_names(module) or kernel_names(module))[0], values)
 
 
 def _check(test: FileTest) -> str:
@@ -135,11 +127,11 @@ def _pass(test: FileTest) -> str:
         whole = re.search(r"^plan @", test.source.text, re.M) is not None
     else:
         before = lower(_typed(test))
-        for earlier in PIPELINE.passes[: PIPELINE.passes.index(p)]:
+        for earlier in takewhile(lambda earlier: earlier.name != p.name, PIPELINE.passes):
             before = run_pass(earlier, before, context)
     context.remarks.clear()
     after = run_pass(p, before, context)
-    agree(test, before, _flat(before), [_flat(after, seed) for seed in (0, 1)])
+    agree(test, before, _flat(before), [_flat(after, order) for order in ORDERS])
     assert read_ir(Source("printed", print_plan(after))) == after, "the printed text reads back as another plan"
     shown = after.with_kernels(replace(k, done=()) for k in after.kernels)  # which passes ran is no part of the case
     text = print_plan(shown) if whole or len(shown.kernels) > 1 else print_kernel(shown.kernels[0])
@@ -149,7 +141,7 @@ def _pass(test: FileTest) -> str:
 def _emit(test: FileTest) -> str:
     typed = _typed(test)
     plan = PIPELINE.run(lower(typed), Context(target(TARGET), test.source))
-    agree(test, plan, _interpreter(typed), [_flat(plan, seed) for seed in (0, 1)])
+    agree(test, plan, _interpreter(typed), [_flat(plan, order) for order in ORDERS])
     text = emit(plan, test.source.name)
     return text[text.index("// kernel ") :]
 
@@ -166,8 +158,8 @@ def _interpreter(typed: TypedKernel) -> Run:
     return lambda arrays, scalars, dims: run_ast(typed, arrays, scalars, dims=dims)
 
 
-def _flat(plan: Plan, seed: int = 0) -> Run:
-    return lambda arrays, scalars, dims: run_flat(plan, arrays, scalars, dims=dims, seed=seed)
+def _flat(plan: Plan, order: int = 0) -> Run:
+    return lambda arrays, scalars, dims: run_flat(plan, arrays, scalars, dims=dims, seed=order)
 
 
 def agree(test: FileTest, plan: Plan, before: Run, after: list[Run]) -> None:
@@ -175,35 +167,27 @@ def agree(test: FileTest, plan: Plan, before: Run, after: list[Run]) -> None:
     default = [" ".join(f"{dim.name}={size}" for dim in plan.dims) for size in (5, 1)]
     for text in test.of("run") or default:
         for kind in ("rand", "special"):
-            call = _call(plan, text, kind)
+            arguments = _call(test, plan, text, kind)
             try:
-                expected = before(*call)
-                differences = [first_difference(expected, run(*call)) for run in after]
+                expected = before(*arguments)
+                differences = [first_difference(expected, run(*arguments)) for run in after]
             except VxcError as error:
                 raise AssertionError(f"run {text} ({kind}): {error}") from None
             assert not any(differences), f"run {text} ({kind}): {next(filter(None, differences))}"
 
 
-def _call(plan: Plan, text: str, kind: str) -> tuple[dict, dict, dict]:
+def _call(test: FileTest, plan: Plan, text: str, kind: str) -> tuple[dict, dict, dict]:
     """Arrays, scalars and sizes of one call."""
-    given = dict(pair.split("=", 1) for pair in text.split())
-    names = {p.name for p in plan.params}
-    assert set(given) <= names, f"run: no parameter is named {', '.join(sorted(set(given) - names))}"
-    sizes = {dim.name: int(given[dim.name]) for dim in plan.dims if dim.name in given}
-    scalars = {p.name: _scalar(given[p.name]) if p.name in given else _default(p.dtype) for p in plan.scalars}
-    arrays = {}
+    seed = int((test.of("seed") or ["0"])[0])
+    given = call(dict(pair.split("=", 1) for pair in text.split()), [d.name for d in plan.dims], [p.name for p in plan.params], seed)
+    scalars = {p.name: _default(p.dtype) for p in plan.scalars} | dict(given.scalars)
+    arrays = dict(given.arrays)
     for buffer in plan.buffers:
-        if buffer.name in given:
-            arrays[buffer.name] = generate_text(given[buffer.name], name=buffer.name, seed=0)
-        elif all(isinstance(n, Const) or n.name in sizes for n in buffer.shape):
-            shape = [n.value if isinstance(n, Const) else sizes[n.name] for n in buffer.shape]
-            arrays[buffer.name] = generate(kind, buffer.dtype, shape, name=buffer.name, seed=0)
-    return arrays, scalars, sizes
+        if buffer.name not in arrays and buffer.mode != "out" and all(isinstance(n, Const) or n.name in given.dims for n in buffer.shape):
+            shape = [n.value if isinstance(n, Const) else given.dims[n.name] for n in buffer.shape]
+            arrays[buffer.name] = generate(kind, buffer.dtype, shape, name=buffer.name, seed=seed)
+    return arrays, scalars, dict(given.dims)
 
 
 def _default(dtype: DType) -> int | float | bool:
     return 1.5 if dtype.is_float else dtype is BOOL or 3
-
-
-def _scalar(text: str) -> int | float | bool:
-    return {"true": True, "false": False}[text] if text in ("true", "false") else float(text) if re.search(r"[.enf]", text) else int(text)

@@ -11,8 +11,12 @@ import pytest
 
 from vxc.diag import VxcError
 from vxc.dtypes import BF16, DTYPES, F8E5M2, F16, F32, I8, I32
-from vxc.runtime.arrays import ArrayView, describe, describe_device, read_argument, write_array
+from vxc.runtime.arrays import ArrayView, describe, describe_device, read_argument, save_array, write_file
 from vxc.runtime.generate import GENERATORS, generate, special_values
+
+
+def write_array(path: str, array: np.ndarray) -> None:
+    write_file(path, lambda file: save_array(file, array))
 
 
 class Device:

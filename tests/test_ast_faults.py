@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from ast_kernels import budget, equal, f32, fault, out, run
 
+from vxc.driver import compile
+from vxc.interp.flat_interp import run_flat
+from vxc.source import Source
+
 pytestmark = pytest.mark.usefixtures(budget.__name__)
 
 
@@ -54,7 +58,20 @@ def test_assertions_and_divisions():
 
 def test_print_in_iteration_order(capsys):
     run('kernel k(x: f32[N]) { parallel i in N { if i != 1 { print("x", i, x[i]); } } }', x=np.array([0.1, 2, 3], np.float32))
-    assert capsys.readouterr().err == "x 0 0.1\nx 2 3.0\n"
+    assert capsys.readouterr().err == "x 0 0.100000001\nx 2 3\n"
+
+
+def test_print_spells_values_alike_everywhere(capsys):
+    body = 'print("v", x[i] > 0.0, x[i], x[i] as f64, i, 18446744073709551615 as u64); print("on")'
+    text = f"kernel k(x: f32[N]) {{ parallel i in N {{ {body}; }} }}"
+    x, compiled = np.array([0.1, -np.inf], np.float32), compile(Source("k.vx", text))
+    run(text, x=x)
+    told = ["on", "on", "v false -inf -inf 1 18446744073709551615", "v true 0.100000001 0.10000000149011612 0 18446744073709551615"]
+    assert sorted(capsys.readouterr().err.splitlines()) == told
+    for plan in (compiled.tile, compiled.plan):
+        run_flat(plan, {"x": x}, {})
+        assert sorted(capsys.readouterr().err.splitlines()) == told
+    assert '"v %s %.9g %.17g %lld %llu' in compiled.cuda and '"true" : "false"' in compiled.cuda
 
 
 def test_calls_are_checked_and_derived_sizes_too():

@@ -18,8 +18,8 @@ def test_different_shapes_name_both_declarations():
     assert text[found.span.start : found.span.end] == "k[i]" and found.label == "32 elements of `k`"
     assert [(label.text, text[label.span.start : label.span.end]) for label in found.secondary] == [
         ("64 elements of `q`", "q[i]"),
-        ("`q` is declared here", "q"),
-        ("`k` is declared here", "k"),
+        ("`q` is declared here", "q: f32[N, 64]"),
+        ("`k` is declared here", "k: f32[N, 32]"),
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from cli_tool import SAMPLES, SCALE, TWO, vxc
@@ -87,7 +89,7 @@ def test_several_kernels(tmp_path):
         "plan @inc(%N: i64, @x: f32[%N] in, @y: f32[%N] out) {",
     ]
     got = vxc("compile", "-", "--emit", "cubin", stdin=TWO)
-    assert got.status == 2 and "dbl, inc cannot be one cubin: name one with -k, or a folder with -o" in got.err
+    assert got.status == 2 and "dbl, inc cannot be one cubin: name one with -k, or a folder with -o, as -o DIR/" in got.err
     assert vxc("compile", "-", "--emit", "cubin", "-o", tmp_path, stdin=TWO).status == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dbl.cubin", "inc.cubin"]
     assert vxc("compile", "-", "--emit", "cubin", "-k", "inc", stdin=TWO).raw.startswith(b"\x7fELF")
@@ -142,3 +144,66 @@ def test_opt_runs_passes_in_order():
 def test_opt_refuses(passes, status, words):
     got = vxc("opt", "-", "-p", passes, stdin=vxc("compile", "-", "--emit", "ir", stdin=SCALE).out)
     assert got.status == status and words in got.err
+
+
+def test_a_path_that_ends_as_a_folder_gets_a_file_for_each_kernel(tmp_path):
+    assert vxc("compile", "-", "--emit", "cubin", "-o", f"{tmp_path}/a/b/", stdin=TWO).status == 0
+    assert sorted(p.name for p in (tmp_path / "a" / "b").iterdir()) == ["dbl.cubin", "inc.cubin"]
+    assert vxc("compile", "-", "-k", "inc", "-o", f"{tmp_path}/one/", stdin=TWO).status == 0
+    assert (tmp_path / "one" / "inc.cu").read_text() == vxc("compile", "-", "-k", "inc", stdin=TWO).out
+    (tmp_path / "file").write_text("")
+    got = vxc("compile", "-", "-o", f"{tmp_path}/file/", stdin=TWO)
+    assert got.status == 1 and got.err.startswith("error[E0711]: cannot write ")
+
+
+def test_long_lists_of_kernels_are_cut():
+    many = "".join(TWO.splitlines(True)[0].replace("dbl", f"k{n}") for n in range(12))
+    names = ", ".join(f"k{n}" for n in range(8))
+    assert f"{names} and 4 more cannot be one cubin" in vxc("compile", "-", "--emit", "cubin", stdin=many).err
+    assert f"defines {names} and 4 more" in vxc("run", "-", stdin=many).err
+
+
+def test_a_full_device_is_no_internal_error():
+    command = f"{sys.executable} -m vxc compile {SAMPLES / 'softmax.vx'} > /dev/full"
+    got = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=SAMPLES.parent)
+    assert got.returncode == 1 and got.stderr.startswith("error[E0711]: cannot write standard output: No space left on device\n")
+    assert "Traceback" not in got.stderr and "Exception ignored" not in got.stderr
+
+
+COLLIDING = """\
+kernel @f(%N: i64, @x: f32[%N] in, @s: f32[1] out) stage=tile {
+  %i = loop 0, %N {kind="parallel"}
+    %0: i64 = add %i, 1
+    %1: f32 = load @x, %0
+    store @s, 0, %1
+  end %i
+}
+"""
+
+
+@pytest.mark.parametrize("command", [["compile", "-"], ["opt", "-", "-p", "prove-parallel"]])
+def test_findings_about_ir_are_placed_in_its_text(command):
+    got = vxc(*command, stdin="\n" + COLLIDING)
+    assert got.status == 1 and "error[E0310]: index i + 1 of `x` reaches N, past its extent N\n  --> <stdin>:5:15\n" in got.err
+    assert "both write `s[0]`\n  --> <stdin>:6:5\n   |\n 6 |     store @s, 0, %1\n   |     ^^^^^ written here" in got.err
+
+
+def test_findings_about_ir_with_places_of_another_text_show_the_instruction():
+    got = vxc("compile", "-", stdin=COLLIDING.replace("store @s, 0, %1", "store @s, 0, %1 !3:4"))
+    assert "both write `s[0]`\n   = note: in kernel @f at line 3, column 4: `store @s, 0, %1`\n" in got.err
+
+
+def test_each_kernel_keeps_its_own_list_of_passes():
+    """One that a pass makes, here to fold the parts of a sum, has the list of the kernel that it comes from."""
+    text = "kernel big(x: f32[N], out s: f32[1]) { s[0] = @parts(4) sum(x); }"
+    plan = vxc("compile", "-", "--emit", "ir:split-launches", stdin=text).out
+    other = "kernel @other(%N: i64, @x: f32[%N] in, @y: f32[%N] out) stage=tile {\n  store @y, 0, 1.0:f32\n}\n"
+    mixed = plan.replace("  launch", "  launch @other[1](%N, @x, @y)\n  launch", 1) + "\n" + other
+    mixed = mixed.replace("@x: f32[%N] in", "@x: f32[%N] in, @y: f32[%N] out", 1)
+    got = vxc("opt", "-", "-p", "split-reductions", stdin=mixed)
+    assert got.status == 1 and got.err.startswith("error[E0523]: pass split-reductions needs one-nest, which no pass before it gives")
+    lists = re.findall(r"kernel @(\w+).*done=\[(.*)\]", vxc("opt", "-", "-p", "simplify", stdin=mixed).out)
+    assert lists == [("big", "prove-parallel, simplify, split-launches, simplify"), ("other", "simplify")]
+    parts = vxc("opt", "-", "-p", "split-reductions", stdin=plan).out
+    lists = re.findall(r"kernel @\S+\(.*done=\[(.*)\]", parts)
+    assert len(lists) == 2 and set(lists) == {"prove-parallel, simplify, split-launches, split-reductions"}

@@ -11,7 +11,7 @@ from cli_tool import SAMPLES, SCALE, TWO, vxc
 from vxc.analysis.exactness import ATOMICS, ELEMENTARY, inexact
 from vxc.cli import diff as diff_command
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import ULPS, Executor, compare, disagreements
+from vxc.diff import ULPS, Executor, compare, disagreements, findings
 from vxc.driver import compile
 from vxc.dtypes import DTYPES
 from vxc.inputs import Call
@@ -45,8 +45,8 @@ def test_samples_agree_on_the_gpu(path):
 
 
 def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
-    def wrong_threads(name, kernel, plan, debug=False):
-        executor = real(name, kernel, plan, debug)
+    def wrong_threads(name, kernel, plan, debug=False, order=0):
+        executor = real(name, kernel, plan, debug, order)
 
         def run(call, seed):
             results = executor.run(call, seed)
@@ -57,7 +57,8 @@ def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
         return Executor(name, run)
 
     real = diff_command.flat_executor
-    monkeypatch.setattr(diff_command, "flat_executor", wrong_threads)
+    for module in ("vxc.cli.diff", "vxc.diff"):
+        monkeypatch.setattr(f"{module}.flat_executor", wrong_threads)
     got = vxc("diff", "-", stdin=SCALE)
     assert got.status == 3
     assert got.out.startswith("<stdin>: scale: ast and flat:thread differ on random inputs 1: y[1, 2] is 7.0, expected ")
@@ -107,8 +108,26 @@ def test_two_faults_of_one_kind_agree_and_one_fault_alone_is_a_difference():
 
     good, bad = Executor("good", lambda call, seed: {"y": f32(1)}), Executor("bad", fault)
     inputs = {"set": Call({}, {}, {})}
-    assert not list(disagreements([bad, bad], inputs))
-    assert str(next(disagreements([good, bad], inputs))) == "good and bad differ on set: one reports E0720, index 9"
+    (alike,) = findings([bad, bad], inputs)
+    assert str(alike) == "all fault alike with E0720 on set" and not list(disagreements([bad, bad], inputs))
+    (alone,) = findings([good, bad], inputs)
+    assert str(alone) == "good and bad differ on set: one reports E0720, index 9"
+
+
+FAULTY = """kernel f(x: f32[N], out y: f32[N]) { parallel i in N { assert(!isnan(x[i]), "a number"); y[i] = x[i]; } }
+example f(x = rand(f32, 64));
+"""
+
+
+def test_a_fault_that_all_report_is_told_and_on_the_example_an_error():
+    got = vxc("diff", "-", stdin=FAULTY)
+    assert (got.status, "error" in got.err) == (0, False)
+    assert got.out.endswith(" agree on 3 sets of inputs; all fault alike with E0723 on special values\n")
+    assert json.loads(vxc("diff", "-", "--json", stdin=FAULTY).out)[0]["faults"] == {"special values": "E0723"}
+    got = vxc("diff", "-", stdin=FAULTY.replace("!isnan(x[i])", "isnan(x[i])"))
+    assert got.status == 1 and "error[E0723]: assertion failed: a number" in got.err and "  --> <stdin>:1:" in got.err
+    sets = [*(f"random inputs {k}" for k in (1, 2, 3)), "special values"]
+    assert got.out == f"<stdin>: f: {'; '.join(f'all fault alike with E0723 on {name}' for name in sets)}\n"
 
 
 EXACTNESS = [

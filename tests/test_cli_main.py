@@ -30,7 +30,7 @@ def test_help_lists_every_command_and_the_way_to_completion():
     got = vxc("--help")
     assert got.status == 0
     assert [line.split()[0] for line in got.out.partition("Commands:\n")[2].splitlines()[: len(COMMANDS)]] == list(COMMANDS)
-    assert "_VXC_COMPLETE=bash_source vxc" in got.out
+    assert "_VXC_COMPLETE=bash_source vxc" in got.out and "..." not in got.out.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -118,6 +118,7 @@ def test_ops_has_every_row_of_the_table():
 def test_passes_are_listed_in_order():
     assert [row["name"] for row in json.loads(vxc("passes", "--json").out)] == list(PASSES)
     assert [line.split()[0] for line in vxc("passes").out.splitlines()] == ["PASS", *PASSES]
+    assert len({p.doc for p in PASSES.values()}) == len(PASSES)
 
 
 @pytest.mark.parametrize("missing, status", [("driver", 0), ("nvrtc", 4), ("headers", 4)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,8 +16,11 @@ from cli_tool import SAMPLES, SCALE, TWO, vxc
 
 from vxc.cli import run as run_command
 from vxc.diag import Diagnostic, VxcError
+from vxc.driver import compile
+from vxc.interp.flat_interp import run_flat
 from vxc.runtime import launch
 from vxc.runtime.driver import unavailable
+from vxc.source import Source
 
 
 @pytest.fixture
@@ -128,6 +133,7 @@ BAD = [
     (["-a", "x=rand:f33[2]"],              "E0709", "`rand:f33[2]` names no dtype"),
     (["-a", "x=2.5"],                      "E0709", "the parameter is an array, and `2.5` is not"),
     (["-a", "a=x.npy"],                    "E0709", "the parameter is one number, and `x.npy` is not"),
+    (["-a", "a=abc"],                      "E0709", "the parameter is one number, and `abc` is not"),
     (["-a", "q=1"],                        "E0708", "`scale` has no parameter `q`"),
     (["-o", "q=q.npy"],                    "E0708", "`scale` has no output `q`"),
     (["-o", "y=none/y.npy"],               "E0711", "cannot write none/y.npy: No such file"),
@@ -176,3 +182,46 @@ def test_without_a_gpu_it_says_so_and_runs_on_the_flat_interpreter(monkeypatch):
 def test_ir_is_no_kernel_source():
     got = run("-", stdin=vxc("compile", "-", "--emit", "ir", stdin=SCALE).out)
     assert got.status == 2 and "<stdin> is IR" in got.err
+
+
+def test_a_reader_of_an_output_that_stops_early_is_no_failure(scale):
+    command = f"{sys.executable} -m vxc run --on flat scale.vx -a x=rand:f32[300,999] -a w=rand:f32[999] -o y=-"
+    environment = {**os.environ, "PYTHONPATH": str(SAMPLES.parent)}
+    got = subprocess.run(["bash", "-c", f"{command} | head -c 6; echo ${{PIPESTATUS[0]}}"], capture_output=True, env=environment)
+    assert got.stdout == b"\x93NUMPY0\n" and b"error" not in got.stderr
+
+
+OUT_OF_RANGE = """kernel f(x: f32[N], p: i32[N], out y: f32[N]) {
+    parallel i in N { y[i] = x[p[i] + 7] * 2.0; }
+}
+example f(x = rand(f32, 8), p = randint(i32, 0, 8, 8));
+"""
+ENDLESS = """kernel f(x: f32[N], out y: f32[N]) {
+    parallel i in N { var v = x[i]; while v == v { v = x[i]; } y[i] = v; }
+}
+example f(x = rand(f32, 8));
+"""
+
+
+@pytest.mark.parametrize("text, code, mark", [(OUT_OF_RANGE, "E0720", "x[p[i] + 7]"), (ENDLESS, "E0734", "while")])
+def test_interpreters_report_a_fault_in_the_same_words(monkeypatch, text, code, mark):
+    monkeypatch.setattr("vxc.diff.MAX_STEPS", 100)
+    ast, flat, thread = (run("-", "--on", place, stdin=text) for place in ("ast", "flat", "flat:thread"))
+    assert ast.status == flat.status == thread.status == 1 and ast.err.startswith(f"error[{code}]: ")
+    assert flat.err == ast.err == re.sub(r"thread (\d) of block 0", r"at i=\1", thread.err)
+    assert f"   | {' ' * text.splitlines()[1].index(mark)}{'^' * len(mark)}\n" in ast.err
+
+
+@pytest.mark.parametrize("code, arguments", [("E0705", ["-a", "x=rand:f32[3,5,2]"]), ("E0708", ["-a", "w=rand:f32[5]"])])
+def test_the_parameter_of_a_wrong_or_missing_argument_is_marked_whole(code, arguments):
+    errors = run("-", *arguments, stdin=SCALE.partition("example")[0]).err.split("\n\n")
+    (told,) = (error for error in errors if error.startswith(f"error[{code}]: array argument `x`"))
+    assert f"   | {' ' * len('kernel scale(')}{'^' * len('x: f32[M, N]')}\n" in told
+
+
+def test_a_size_that_does_not_agree_is_marked_whole():
+    text = "kernel f(x: f32[N], w: f32[2 * N + 1], out y: f32[N]) { parallel i in N { y[i] = x[i] * w[2 * i]; } }"
+    source, arrays = Source("f.vx", text), {"x": np.ones(3, np.float32), "w": np.ones(5, np.float32)}
+    with pytest.raises(VxcError) as caught:
+        run_flat(compile(source).plan, arrays, {}, source=source)
+    assert source.slice(caught.value.diagnostics[0].span) == "2 * N + 1"

@@ -202,7 +202,7 @@ def test_tail_guard():
 def test_out_of_bounds_names_buffer_index_extent_thread():
     text = grid("2", "%N: i64, @x: f32[%N] in, @y: f32[%N] out", "%N, @x, @y", GUARDED.format(limit="128"))
     code, message = fault(text, {"x": np.zeros(100, np.float32)})
-    assert (code, message) == ("E0720", "the index of `x` is 100, outside 0..100 (thread 36 of block 1)")
+    assert (code, message) == ("E0720", "index 100 is out of range for dimension 0 of `x`, which has 100 (thread 36 of block 1)")
 
 
 @pytest.mark.parametrize(

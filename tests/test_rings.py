@@ -105,11 +105,11 @@ def test_every_slip_is_caught(slip, seed):
 
 @pytest.mark.parametrize("slip, message", [
     ("missing release", "deadlock: role producer waits for role low to release use 0 of @r; role low waits for role producer to commit "
-     "use 3 of @r; role high waits for role producer to commit use 3 of @r (b=0, role producer)"),
+     "use 3 of @r; role high waits for role producer to commit use 3 of @r (at b=0, role producer)"),
     ("early release", "roles low and producer of iteration 0 access, and one writes, `tile[0, 0]` with nothing to order the two"),
-    ("wrong parity", "`wait` of use 1 of @r where use 0 is next (b=0, role low)"),
-    ("missing acquire", "`commit` of use 0 of @r without `acquire` (b=0, role producer)"),
-    ("one tile too few consumed", "@r has had 7 uses, but role low did `wait` of 6 of them (b=0)"),
+    ("wrong parity", "`wait` of use 1 of @r where use 0 is next (at b=0, role low)"),
+    ("missing acquire", "`commit` of use 0 of @r without `acquire` (at b=0, role producer)"),
+    ("one tile too few consumed", "@r has had 7 uses, but role low did `wait` of 6 of them (at b=0)"),
 ])  # fmt: skip
 def test_what_is_said(slip, message):
     edits, _ = SLIPS[slip]
@@ -118,7 +118,7 @@ def test_what_is_said(slip, message):
 
 def test_a_release_that_is_missing_is_seen_in_a_short_run_too():
     assert fault(plan(edited(RING, (RELEASE, ""))), {"x": whole(1, 2, 64)}) == (
-        LEFT, "@r has had 2 uses, but role low did `release` of 0 of them (b=0)",
+        LEFT, "@r has had 2 uses, but role low did `release` of 0 of them (at b=0)",
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_a_counter_that_starts_again_with_each_task(seed):
     text = edited(PERSISTENT, ("      store @reads, 0\n", ""), ("cell @sum: f32\n", "store @reads, 0\ncell @sum: f32\n"))
     given = {"count": np.array([1, 2]), "x": whole(2, 2, 32)}
     code, message = fault(plan(text), given, {"G": 1}, seed=seed)
-    assert (code, message) == (TURN, "`wait` of use 0 of @r where use 1 is next (g=0, role consumer)")
+    assert (code, message) == (TURN, "`wait` of use 0 of @r where use 1 is next (at g=0, role consumer)")
 
 
 # ---- barriers --------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_barriers_that_are_missing(wide, narrow, codes, seed):
 
 def test_a_deadlock_at_a_barrier_is_described():
     _, message = fault(plan(ROLES.format(wide=BLOCK, narrow="")))
-    assert message == "deadlock: role wide waits for role narrow to come to a barrier (b=0, role wide)"
+    assert message == "deadlock: role wide waits for role narrow to come to a barrier (at b=0, role wide)"
 
 
 # ---- what the verifier refuses ---------------------------------------------------------------------------------------

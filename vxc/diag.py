@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,19 @@ class VxcError(Exception):
         return render_all(self.diagnostics)
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def told(error: Exception) -> str:
+    """An exception that is no diagnostic in one line: its type, what it says, where in the compiler it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return f"{text} ({os.path.basename(last.filename)}:{last.lineno})"
+
+
 @dataclass
 class Diagnostics:
     """Collects findings while a step goes on."""
@@ -113,6 +127,12 @@ def read_source(path: str | Path) -> Source:
     except ValueError as error:
         hint = "a source file is UTF-8 text; is this another kind of file?"
         raise VxcError(Diagnostic("E0102", f"{name} is not text: {error}", help=hint)) from None
+
+
+def unwritable(path: str, error: OSError) -> VxcError:
+    """The error for a file or stream that cannot be written."""
+    hint = "check the folder and the space left on it"
+    return VxcError(Diagnostic("E0711", f"cannot write {path}: {error.strerror or error}", help=hint))
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------

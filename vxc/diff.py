@@ -9,7 +9,7 @@ may overflow in one order and not in another: there any two values agree of whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -28,6 +28,10 @@ from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
 
 ULPS = 32  # elementary functions are within 2 or 3 each; the rest is for sums of them and one rounding to a narrow output
+
+ORDERS = (0, 1, 2)  # of the warps, in which IR at stage=thread is run
+MAX_STEPS = 1 << 20  # iterations of serial loops, all told: some minutes in an interpreter
+LOWERING = "lowering"  # the step from the typed tree to IR
 
 Results = Mapping[str, np.ndarray]
 Loose = Mapping[str, Collection[str]]  # outputs that are compared by bound, with the causes
@@ -116,47 +120,60 @@ def first_difference(expected: Results, got: Results, loose: Loose = MappingProx
 
 @dataclass(frozen=True)
 class Executor:
-    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound.
-
-    `seeded` is False where every seed gives the same, since there is no order that it could choose.
-    """
+    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound."""
 
     name: str
     run: Callable[[Call, int], Results]
     loose: Loose = field(default_factory=dict)
-    seeded: bool = True
 
 
 def ast_executor(kernel: TypedKernel, debug: bool = False) -> Executor:
     """The interpreter of the typed tree."""
 
     def run(call: Call, seed: int) -> Results:
-        return run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug)
+        return run_ast(kernel, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug, max_steps=MAX_STEPS)
 
-    return Executor("ast", run, seeded=False)
+    return Executor("ast", run)
 
 
-def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = False) -> Executor:
-    """The interpreter of the flat IR; at stage=thread the order of atomics is the schedule's."""
+def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = False, order: int = 0) -> Executor:
+    """The interpreter of the flat IR; at stage=thread the order of atomics is the schedule's. `order` is added to the seed."""
 
     def run(call: Call, seed: int) -> Results:
-        return run_flat(plan, call.arrays, call.scalars, dims=call.dims, seed=seed, trap_div=debug, source=kernel.source)
+        options = {"dims": call.dims, "seed": seed + order, "trap_div": debug, "source": kernel.source, "max_steps": MAX_STEPS}
+        return run_flat(plan, call.arrays, call.scalars, **options)
 
-    threads = [k for k in plan.kernels if k.stage == "thread"]
+    threads = any(k.stage == "thread" for k in plan.kernels)
     loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if threads else {}
-    return Executor(name, run, loose, seeded=len(threads) < len(plan.kernels) or any(may_meet(k.insts) for k in threads))
+    return Executor(name, run, loose)
 
 
-def prefix_executors(compiled: Compiled) -> list[Executor]:
-    """The syntax tree, the IR as lowered, and the IR after each pass that changed it; the first to differ names the pass at fault."""
-    kernel, last = compiled.typed, compiled.tile
-    found = [ast_executor(kernel), flat_executor("lowering", kernel, last)]
+def prefixes(compiled: Compiled) -> Iterator[tuple[str, Plan]]:
+    """The plan as lowered, then after each pass, by the name of the step."""
+    yield LOWERING, compiled.tile
     for p in PIPELINE.passes:
-        plan = compiled.after(p.name)
-        if _undone(plan) != _undone(last):
-            found.append(flat_executor(p.name, kernel, plan))
+        yield p.name, compiled.after(p.name)
+
+
+def prefix_executors(kernel: TypedKernel, plans: Iterable[tuple[str, Plan]], debug: bool = False) -> Iterator[Executor]:
+    """The syntax tree, the IR after each step that changed it, and the last IR with its warps in further orders.
+
+    The first to differ names the step at fault. Executors come as `plans` do.
+    """
+    yield ast_executor(kernel, debug)
+    last = None
+    for name, plan in plans:
+        if last is None or _undone(plan) != _undone(last):
+            yield flat_executor(name, kernel, plan, debug)
         last = plan
-    return found
+    if last and any(k.stage != "thread" or may_meet(k.insts) for k in last.kernels):
+        for order in ORDERS[1:]:
+            yield flat_executor(in_order(order), kernel, last, debug, order)
+
+
+def in_order(order: int) -> str:
+    """The name of an executor that runs warps in another than the first order."""
+    return f"warps in order {order}"
 
 
 def _undone(plan: Plan) -> Plan:
@@ -172,25 +189,47 @@ def gpu_executor(compiled: Compiled) -> Executor:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two executors that differ on one set of inputs. `why` is the difference, or the fault that only one reports."""
+    """Two executors that differ on one set of inputs. `why` is the difference, or the fault that only one reports, of the code `code`."""
 
     inputs: str
     pair: tuple[str, str]
     why: str
+    code: str = ""
 
     def __str__(self) -> str:
         return f"{self.pair[0]} and {self.pair[1]} differ on {self.inputs}: {self.why}"
 
 
-def disagreements(executors: Sequence[Executor], inputs: Mapping[str, Call], seed: int = 0) -> Iterator[Disagreement]:
-    """Each executor against the first, on each set of inputs."""
-    reference, *others = executors
-    for name, call in inputs.items():
-        expected = _outcome(reference, call, seed)
-        for other in others:
-            why = _contrast(expected, _outcome(other, call, seed), other.loose)
+@dataclass(frozen=True)
+class SharedFault:
+    """A fault of the same codes from every executor on one set of inputs: they agree, but nothing was compared."""
+
+    inputs: str
+    error: VxcError
+
+    def __str__(self) -> str:
+        return f"all fault alike with {', '.join(_codes(self.error))} on {self.inputs}"
+
+
+def findings(executors: Iterable[Executor], inputs: Mapping[str, Call], seed: int = 0) -> Iterator[Disagreement | SharedFault]:
+    """Each executor against the first, on each set of inputs; then the sets on which all report one fault."""
+    executors = iter(executors)
+    reference = next(executors)
+    expected = {name: _outcome(reference, call, seed) for name, call in inputs.items()}
+    alike = {name: outcome for name, outcome in expected.items() if isinstance(outcome, VxcError)}
+    for other in executors:
+        for name, call in inputs.items():
+            code, why = _contrast(expected[name], _outcome(other, call, seed), other.loose)
             if why:
-                yield Disagreement(name, (reference.name, other.name), why)
+                alike.pop(name, None)
+                yield Disagreement(name, (reference.name, other.name), why, code)
+    for name, error in alike.items():
+        yield SharedFault(name, error)
+
+
+def disagreements(executors: Iterable[Executor], inputs: Mapping[str, Call], seed: int = 0) -> Iterator[Disagreement]:
+    """The `findings` in which executors differ."""
+    return (found for found in findings(executors, inputs, seed) if isinstance(found, Disagreement))
 
 
 def _outcome(executor: Executor, call: Call, seed: int) -> Results | VxcError:
@@ -200,12 +239,15 @@ def _outcome(executor: Executor, call: Call, seed: int) -> Results | VxcError:
         return error
 
 
-def _contrast(expected: Results | VxcError, got: Results | VxcError, loose: Loose) -> str:
-    """How two outcomes differ; "" where they agree, as two faults of one code do."""
-    faults = [sorted({d.code for d in o.diagnostics}) if isinstance(o, VxcError) else [] for o in (expected, got)]
-    if faults[0] != faults[1]:
-        told = next(o for o in (got, expected) if isinstance(o, VxcError))
-        return f"one reports {told.diagnostics[0].code}, {told.diagnostics[0].message}"
+def _codes(outcome: Results | VxcError) -> list[str]:
+    return sorted({d.code for d in outcome.diagnostics}) if isinstance(outcome, VxcError) else []
+
+
+def _contrast(expected: Results | VxcError, got: Results | VxcError, loose: Loose) -> tuple[str, str]:
+    """The code of a fault that one reports alone, and how two outcomes differ; "" where they agree, as two faults of one code do."""
+    if _codes(expected) != _codes(got):
+        told = next(o for o in (got, expected) if isinstance(o, VxcError)).diagnostics[0]
+        return told.code, f"one reports {told.code}, {told.message}"
     if isinstance(expected, VxcError) or isinstance(got, VxcError):
-        return ""
-    return str(first_difference(expected, got, loose) or "")
+        return "", ""
+    return "", str(first_difference(expected, got, loose) or "")

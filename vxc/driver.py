@@ -16,7 +16,7 @@ from threading import Lock
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, compile_cuda
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DType
 from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
 from vxc.frontend.lower import lower
@@ -24,7 +24,7 @@ from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
 from vxc.frontend.typed_program import TypedProgram
 from vxc.ir.plan import Plan
-from vxc.ir.reader import read_ir
+from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
@@ -33,7 +33,8 @@ from vxc.target import DEFAULT_ARCH, Target, target as target_of
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel or program on its way. `tile` is the plan that the passes start from; `typed` and `source` are None if that was IR.
+    """A kernel or program on its way. `tile` is the plan that the passes start from; `typed` is None if that was IR; `source` is
+    the text that places are in, None if it is not known.
 
     `plan` (and `after`, `remarks`) are there at once, for the passes have run; `cuda`, `binary` and `ptx` are made when first
     asked for.
@@ -71,7 +72,7 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        return emit(self.plan, self.source.name if self.source else "", debug=self.debug, bounds=self.max_registers is None)
+        return emit(self.plan, self.source.name if self.source and self.typed else "", debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
     def binary(self) -> Binary:
@@ -111,7 +112,7 @@ def compile(
     """
     with _COLLECTOR.paused():
         module = parse(source)
-        typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        typed = check(module, source, name or only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
@@ -150,9 +151,11 @@ def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH,
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
+    plan, text = read_placed(source)
+    compiled = Compiled(_resumable(plan), target_of(target), None, text, debug, maxrregcount)
     try:
         with _COLLECTOR.paused():
-            return _finished(Compiled(_resumable(read_ir(source)), target_of(target), debug=debug, max_registers=maxrregcount))
+            return _finished(compiled)
     except PipelineError as error:
         hint = f"the passes are {', '.join(p.name for p in PIPELINE.passes)}: list those that have run, from the first on"
         raise VxcError(Diagnostic("E0523", str(error), source, help=hint)) from None
@@ -164,10 +167,11 @@ def _finished(compiled: Compiled) -> Compiled:
     return compiled
 
 
-def _only(names: list[str], source: Source) -> str:
+def only(names: list[str], source: Source) -> str:
+    """The one name. Raises VxcError E0234 where there is none or more."""
     if len(names) == 1:
         return names[0]
-    known = ", ".join(f"`{name}`" for name in names)
+    known = listed([f"`{name}`" for name in names])
     message = f"{source.name} defines {len(names)} kernels: {known}" if names else f"{source.name} defines no kernel"
     raise VxcError(Diagnostic("E0234", message, help="name one, with -k on the command line" if names else "write `kernel name(...) { ... }`"))
 

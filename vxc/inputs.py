@@ -19,7 +19,7 @@ from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
 from vxc.frontend.typed import Array, Example, TypedKernel, Var
 from vxc.interp.ast_interp import bind_shapes
-from vxc.runtime.arrays import read_argument
+from vxc.runtime.arrays import is_number, read_argument
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
@@ -46,11 +46,11 @@ def read_arguments(
             hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {', '.join(declared)}"
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
         dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
-        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
-        if isinstance(values[name], np.ndarray) != bool(declared[name].dims):
+        if is_number(text) == bool(declared[name].dims):
             what = "an array" if declared[name].dims else "one number"
             hint = f"pass {name}=FILE.npy or {name}=rand:f32[8]" if declared[name].dims else f"pass {name}=2"
             raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
+        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
     return values
 
 
@@ -71,12 +71,12 @@ def complete(kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}
     scalars = {**dict(example.scalars), **{name: value for name, value in values.items() if name not in arrays}}
     made = {name: row for name, *row in example.arrays if name not in arrays}
     dims = _dims(kernel, {name: row[2] for name, row in made.items()}) | _dims(kernel, {name: a.shape for name, a in arrays.items()})
-    shapes = _shapes(kernel, arrays, scalars, dims, set(made))
+    sizes = shapes(kernel, arrays, scalars, dims, set(made))
     modes = {array.name: array.mode for array in kernel.arrays}
     for name, (generator, dtype, _, bounds) in made.items():
         if modes[name] != "out":  # an example may give an output for its size
             kind = "special" if special and generator == "rand" else generator
-            arrays[name] = generate(kind, dtype, shapes[name], bounds, name=name, seed=seed)
+            arrays[name] = generate(kind, dtype, sizes[name], bounds, name=name, seed=seed)
     bound = _dims(kernel, {name: a.shape for name, a in arrays.items()})
     return Call(arrays, scalars, {name: size for name, size in dims.items() if name not in bound})
 
@@ -91,7 +91,7 @@ def _dims(kernel: TypedKernel, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     return sizes
 
 
-def _shapes(
+def shapes(
     kernel: TypedKernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Number], dims: Mapping[str, int], made: set[str]
 ) -> Mapping[str, tuple[int, ...]]:
     """The shape of every array; those in `made` are allocated like outputs."""

@@ -100,9 +100,11 @@ class Pipeline:
 
 
 def run_pass(p: Pass, before: Plan, context: Context) -> Plan:
-    """One pass over a plan that has been verified, recorded in `done`, and what it changed verified."""
-    done = max((k.done for k in before.kernels), key=len, default=())
+    """One pass over a plan that has been verified, recorded in the `done` of each kernel, and what it changed verified.
+
+    Kernels that it makes carry the `done` of where they come from.
+    """
     plan = p.run(before, replace(context, pass_name=p.name))
-    plan = plan.with_kernels(replace(k, done=(*done, p.name)) for k in plan.kernels)
+    plan = plan.with_kernels(replace(k, done=(*k.done, p.name)) for k in plan.kernels)
     verify(plan, before)
     return plan

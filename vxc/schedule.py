@@ -12,7 +12,7 @@ from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, sat
-from vxc.source import Source, Span
+from vxc.source import Source
 
 Number = int | float | bool
 _CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
@@ -104,10 +104,7 @@ def _evaluate(inst: Inst, operands: list[Number]) -> Number:
 
 
 def _refused(inst: Inst, sides: list[Number], source: Source | None) -> VxcError:
-    span = None
-    if source and inst.loc:
-        start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
-        span = Span(start, start + 1)
+    span = source.extent_at(*inst.loc) if source and inst.loc else None
     notes = (f"here the two sides are {sides[0]} and {sides[1]}",) if len(sides) == 2 else ()
     message = f"the call is refused, for this does not hold: {inst.attr('what')}"
     hint = "pass arrays whose sizes agree with the declaration"

@@ -78,6 +78,28 @@ class Source:
         start = self.line_starts[line - 1] + column - 1
         return Span(start, _WORD.match(self.text, start).end())
 
+    def element_at(self, line: int, column: int) -> Span:
+        """The name that begins at a line and column with the index brackets after it, or as `span_at`."""
+        start, end = self.span_at(line, column)
+        if self.text[end : end + 1] != "[":
+            return Span(start, end)
+        return Span(start, self._end(end + 1) + 1)
+
+    def extent_at(self, line: int, column: int) -> Span:
+        """The extent that begins at a line and column: up to the comma, colon or bracket behind it."""
+        start = self.line_starts[line - 1] + column - 1
+        return Span(start, start + len(self.text[start : self._end(start, ",:\n")].rstrip()))
+
+    def _end(self, start: int, stops: str = "") -> int:
+        """Where the bracket around an offset closes, or one of `stops` stands outside of inner brackets."""
+        depth = 0
+        for at in range(start, len(self.text)):
+            char = self.text[at]
+            if not depth and char in ")]" + stops:
+                return at
+            depth += (char in "([") - (char in ")]")
+        return len(self.text) - 1
+
     def slice(self, span: Span) -> str:
         """The text of a span."""
         return self.text[span.start : span.end]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import PurePath
@@ -170,10 +171,19 @@ def note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)
 
 
-def refuse_terminal() -> None:
-    """Binary data is not shown on a terminal."""
-    if sys.stdout.isatty():
-        raise click.UsageError("binary data does not go to a terminal: give -o a file, or redirect")
+@contextlib.contextmanager
+def progress(text: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """On a terminal, a bar on standard error (None: of unknown length); gives what to call after each item."""
+    if total in (0, 1) or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # Without a thread of its own that redraws: processes may be forked meanwhile.
+    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda: bar.update(task, advance=1, refresh=True)
 
 
 def print_json(value: Any) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 
 import click
 
-from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json, refuse_terminal
+from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json
 from vxc.cli.compiling import build_all, resources
-from vxc.diag import read_source
+from vxc.cli.output import names_folder, refuse_terminal, write
+from vxc.diag import listed, read_source
 from vxc.driver import Compiled
 from vxc.frontend.check import check
 from vxc.frontend.parse import dump, parse
@@ -18,7 +18,7 @@ from vxc.frontend.syntax import Kernel
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_plan
 from vxc.pipeline import PASSES
-from vxc.runtime.arrays import write_file
+from vxc.runtime.arrays import make_folder
 from vxc.source import Source
 
 _IR_FORMS = ("ir", *(f"ir:{name}" for name in PASSES), "ir:final")
@@ -32,20 +32,20 @@ _FORMS = {"ast": "ast", **dict.fromkeys(_IR_FORMS, "vxir"), "cuda": "cu", "ptx":
               metavar="ast|ir|ir:PASS|ir:final|cuda|ptx|cubin",
               help="What to print: the syntax tree, the IR as lowered, after a pass or at the end, or what is made of it.")
 @click.option("--lang", type=click.Choice(["vx", "vxir"]), help="What FILE is; default: by its ending, or by how the text begins.")
-@click.option("-o", "path", metavar="PATH", help="Write to this file, or into this folder a file for each kernel.")
+@click.option("-o", "path", metavar="PATH", help="Write to this file; into a folder, or a path that ends in /, a file for each kernel.")
 @click.option("--locations", is_flag=True, help="In IR, print the source line and column of each instruction.")  # fmt: skip
 @kernel_options
 def command(settings: Settings, file: str, form: str, lang: str | None, path: str | None, locations: bool) -> None:
     """Compile kernels and print the result; `-` reads standard input. No GPU is needed."""
     source = read_source(file)
-    folder = path is not None and path != "-" and os.path.isdir(path)
+    folder = names_folder(path)
     if form == "ast":
         made = {"": _tree(source, settings, lang).encode()}
     else:
         compiled = build_all(source, settings, lang)
         if form == "cubin" and len(compiled) > 1 and not folder:
-            names = ", ".join(c.tile.name for c in compiled)
-            raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o")
+            names = listed([c.tile.name for c in compiled])
+            raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o, as -o DIR/")
         made = {c.tile.name: _emit(c, form, locations) for c in compiled}
         if form in ("ptx", "cubin"):
             for line in (line for c in compiled for line in resources(c)):
@@ -53,10 +53,14 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
     if settings.json:
         print_json([{"kernel": name, "emit": form, "bytes": len(data)} | _text(form, data) for name, data in made.items()])
     elif folder:
+        make_folder(path)
         for name, data in made.items():
-            _write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), data)
+            write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), lambda file: file.write(data))
     else:
-        _write(path or "-", b"\n".join(made.values()))
+        data = b"\n".join(made.values())
+        if form == "cubin" and path in (None, "-"):
+            refuse_terminal()
+        write(path or "-", lambda file: file.write(data))
 
 
 def _tree(source: Source, settings: Settings, lang: str | None) -> str:
@@ -93,15 +97,3 @@ def _plan(compiled: Compiled, form: str) -> Plan:
 
 def _text(form: str, data: bytes) -> dict[str, str]:
     return {} if form == "cubin" else {"text": data.decode()}
-
-
-def _write(path: str, data: bytes) -> None:
-    """To a file, whole or not at all, or to standard output; machine code never to a terminal."""
-    if path != "-":
-        write_file(path, lambda file: file.write(data))
-        return
-    if data.startswith(b"\x7fELF"):
-        refuse_terminal()
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()

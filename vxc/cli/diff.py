@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import click
 
-from vxc.cli.common import Settings, Status, kernel_options, note, print_json, read_module, show, typed_kernels
+from vxc.cli.common import Settings, Status, kernel_options, note, print_json, progress, read_module, show, typed_kernels
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import Disagreement, Executor, ast_executor, disagreements, flat_executor, gpu_executor
+from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors, prefixes
 from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
 from vxc.inputs import Call, complete
 from vxc.pipeline import PASSES
 from vxc.runtime.driver import unavailable
 
-RANDOM_SETS = 3
+RANDOM_SETS, SPECIAL = 3, "special values"
 
 
 @click.command()
@@ -26,26 +24,29 @@ RANDOM_SETS = 3
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
 @kernel_options
 def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
-    """Compare every executor (ast, flat at each stage, gpu if there is one) on random inputs and on special values.
+    """Compare all executors on random inputs and on special values.
 
-    Inputs are as the example lines say. Prints a line for each kernel; exits 3 where executors differ, naming the first
-    differing element and, if a pass is at fault, the pass.
+    Executors are ast, flat at each stage, and gpu if there is one; inputs are as the example lines say. Prints a line for
+    each kernel; exits 3 where executors differ, naming the first differing element and, if a pass is at fault, the pass.
+    A fault that all report alike is no difference; exits 1 where a kernel faults on inputs that its example describes.
     """
     lacking = unavailable()
     if lacking:
         note(f"no GPU ({lacking}): comparing the interpreters only")
     reports, status = [], Status.OK
-    with _progress(len(files)) as advance:
+    with progress("comparing", len(files)) as advance:
         for path in files:
             try:
                 source, module = read_module(path)
                 for kernel in typed_kernels(module, source, settings):
-                    report = _compare(kernel, settings, seed, not lacking)
+                    report, fault = _compare(kernel, settings, seed, not lacking)
                     reports.append(report)
                     if report["difference"]:
                         status = max(status, Status.DIFFERENCE)
                     if not settings.json:
                         print(_line(report))
+                    if fault:
+                        status = max(status, show(fault))
             except VxcError as error:
                 status = max(status, show(error))
             advance()
@@ -54,8 +55,8 @@ def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
     return status
 
 
-def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> dict:
-    """What became of one kernel, as plain data."""
+def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
+    """What became of one kernel, as plain data, and a fault on inputs that the example describes."""
     inputs = _inputs(kernel, seed)
     compiled = build(kernel, settings)
     team = [name for name in PASSES if {k.stage for k in compiled.after(name).kernels} <= {"team"}]
@@ -63,15 +64,21 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> d
     executors += [flat_executor("flat:team", kernel, compiled.after(name), settings.debug) for name in team[-1:]]
     executors += [flat_executor("flat:thread", kernel, compiled.plan, settings.debug)]
     executors += [gpu_executor(compiled)] if gpu else []
-    first = next(disagreements(executors, inputs, seed), None)
-    guilty = _guilty(kernel, compiled, executors[0], {first.inputs: inputs[first.inputs]}, settings, seed) if first else ""
-    return {
+    difference, faults = "", {}
+    for found in findings(executors, inputs, seed):
+        if isinstance(found, Disagreement):
+            difference = f"{found}; {_guilty(compiled, {found.inputs: inputs[found.inputs]}, settings, seed)}"
+            break
+        faults[found.inputs] = found.error
+    report = {
         "file": kernel.source.name,
         "kernel": kernel.name,
         "executors": [e.name for e in executors],
         "inputs": list(inputs),
-        "difference": f"{first}{guilty}" if first else "",
+        "difference": difference,
+        "faults": {name: error.diagnostics[0].code for name, error in faults.items()},
     }
+    return report, next((error for name, error in faults.items() if name != SPECIAL), None)
 
 
 def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
@@ -80,33 +87,23 @@ def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
         text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
         raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `example {kernel.name}(x = rand(f32, 64));`"))
     sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}
-    return sets | {"special values": complete(kernel, seed=seed, special=True)}
+    return sets | {SPECIAL: complete(kernel, seed=seed, special=True)}
 
 
-def _guilty(kernel: TypedKernel, compiled: Compiled, reference: Executor, inputs: Mapping[str, Call], settings: Settings, seed: int) -> str:
+def _guilty(compiled: Compiled, inputs: Mapping[str, Call], settings: Settings, seed: int) -> str:
     """Which step the difference comes from: lowering, or the first pass after which the flat interpreter differs."""
-    steps = {"lowering": compiled.tile, **{f"pass {name}": compiled.after(name) for name in PASSES}}
-    for step, plan in steps.items():
-        wrong: Iterator[Disagreement] = disagreements([reference, flat_executor("flat", kernel, plan, settings.debug)], inputs, seed)
-        if next(wrong, None):
-            return f"; it comes with {step}"
-    return "; it comes with the emitted code, for the interpreters agree"
+    executors = prefix_executors(compiled.typed, prefixes(compiled), settings.debug)
+    for wrong in disagreements(executors, inputs, seed):
+        step = wrong.pair[1]
+        return f"it comes with {'pass ' if step in PASSES else ''}{step}"
+    return "it comes with the emitted code, for the interpreters agree"
 
 
 def _line(report: dict) -> str:
-    head = f"{report['file']}: {report['kernel']}: "
-    return head + (report["difference"] or f"{', '.join(report['executors'])} agree on {len(report['inputs'])} sets of inputs")
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """On a terminal, a bar on standard error; gives what to call after each file."""
-    if total < 2 or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("comparing", total=total)
-        yield lambda: bar.advance(task)
+    head, faults = f"{report['file']}: {report['kernel']}: ", report["faults"]
+    if report["difference"]:
+        return head + report["difference"]
+    agreed = len(report["inputs"]) - len(faults)
+    parts = [f"{', '.join(report['executors'])} agree on {agreed} sets of inputs"] if agreed else []
+    parts += [f"all fault alike with {code} on {name}" for name, code in faults.items()]
+    return head + "; ".join(parts)

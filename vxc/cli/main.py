@@ -6,6 +6,7 @@ error, and become the exit status.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -15,10 +16,12 @@ from importlib import import_module
 import click
 
 from vxc.cli.common import Status, show
-from vxc.diag import VxcError
+from vxc.diag import VxcError, told, unwritable
 
-COMMANDS = ("check", "run", "compile", "diff", "opt", "ops", "passes", "doctor")
+COMMANDS = ("check", "run", "compile", "diff", "fuzz", "opt", "ops", "passes", "doctor")
 """Each is the click command `command` of `vxc.cli.NAME`."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check,
 4 the environment lacks what was asked (GPU, NVRTC, driver), 70 internal error, 130 interrupted.
@@ -65,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _abandon_stdout()
     except VxcError as error:
         return show(error)
+    except OSError as error:
+        return _internal(error) if error.errno not in _FULL else _unwritten(error)
     except MemoryError:
         print("error: this machine's memory does not suffice\n  = help: use smaller arrays", file=sys.stderr)
         return Status.ENVIRONMENT
@@ -73,18 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _abandon_stdout() -> Status:
-    """Nobody reads any more: later writes, such as the flush at exit, go nowhere."""
+    """Nobody reads any more, which is no failure: later writes, such as the flush at exit, go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return Status.OK
+
+
+def _unwritten(error: OSError) -> Status:
+    """Standard output takes no more; files have their own E0711."""
+    _abandon_stdout()
+    return show(unwritable("standard output", error))
 
 
 def _internal(error: Exception) -> Status:
     if os.environ.get("VXC_TRACEBACK") == "1":
         traceback.print_exception(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{type(error).__name__}: {error}".partition("\n")[0]
     print(
-        f"internal error: {text} ({os.path.basename(last.filename)}:{last.lineno})\n"
+        f"internal error: {told(error)}\n"
         "This is a fault of vxc, not of your input. Please report it with the file, the command line and the output of `vxc doctor`;\n"
         "VXC_TRACEBACK=1 shows the whole traceback.",
         file=sys.stderr,

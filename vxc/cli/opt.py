@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 
 import click
@@ -11,7 +12,7 @@ from vxc.cli.compiling import arch, plan_texts
 from vxc.diag import Diagnostic, VxcError, read_source
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_plan
-from vxc.ir.reader import read_ir
+from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, Pass, Pipeline, PipelineError, run_pass
 from vxc.pipeline import PASSES
 from vxc.source import Source
@@ -49,14 +50,14 @@ def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) ->
 
 def _run(source: Source, passes: list[Pass], context: Context, settings: Settings) -> Plan:
     """One plan through the passes, unless -k names another. Raises VxcError E0523 where their order is impossible."""
-    plan = read_ir(source)
+    plan, text = read_placed(source)
     if settings.kernel not in (None, plan.name):
         return plan
-    behind = max((k.done for k in plan.kernels), key=len, default=())
     try:
-        Pipeline((*(PASSES[name] for name in behind if name in PASSES), *passes))
+        for behind in dict.fromkeys(k.done for k in plan.kernels):
+            Pipeline((*(PASSES[name] for name in behind if name in PASSES), *passes))
     except PipelineError as error:
         raise VxcError(Diagnostic("E0523", str(error), source, help="`vxc passes` shows what each pass needs and gives")) from None
     for chosen in passes:
-        plan = run_pass(chosen, plan, context)
+        plan = run_pass(chosen, plan, replace(context, source=text))
     return plan

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module, refuse_terminal
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
-from vxc.diag import Diagnostic, VxcError
+from vxc.cli.output import refuse_terminal, write
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
@@ -18,7 +20,7 @@ from vxc.frontend import syntax
 from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
-from vxc.runtime.arrays import write_array
+from vxc.runtime.arrays import save_array
 from vxc.runtime.driver import unavailable
 from vxc.source import Source
 
@@ -59,7 +61,7 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     executor: Executor = _EXECUTORS[place](kernel, compiled, settings.debug)
     results = executor.run(call, seed)
     for name, path in files.items():
-        write_array("/dev/stdout" if path == "-" else path, results[name])
+        write(path, partial(save_array, array=results[name]))
     difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose) if checked else None
     with contextlib.redirect_stdout(sys.stderr if "-" in files.values() else sys.stdout):
         if settings.json:
@@ -75,7 +77,7 @@ def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.K
     if not names:
         raise no_kernel(source)
     if len(names) > 1:
-        text = f"{source.name} defines {', '.join(names)}"
+        text = f"{source.name} defines {listed(names)}"
         raise VxcError(Diagnostic("E0234", text, help=f"say which to run, as with -k {names[0]}"))
     kernels = {item.name: item for item in module.items if isinstance(item, syntax.Kernel)}  # programs are, too
     if names[0] not in kernels:

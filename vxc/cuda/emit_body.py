@@ -140,5 +140,5 @@ class Body:
             self.fail_unless(f"{self.text(inst.operands[1])} != 0", inst, "error[E0724]: integer division by zero")
 
     def fail_unless(self, holds: str, inst: Inst, message: str) -> None:
-        place = f"{self.source_name}:{inst.loc[0]}:{inst.loc[1]}: " if inst.loc else ""
+        place = f"{self.source_name}:{inst.loc[0]}:{inst.loc[1]}: " if inst.loc and self.source_name else ""
         self.write(f"if (!({holds})) vx_fail({c_string(place + message)});")

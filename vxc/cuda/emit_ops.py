@@ -15,7 +15,7 @@ from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
 from vxc.ir.kernel import Buffer, Const, Inst
 from vxc.ir.ops import DECLARES, OPS, THREAD
-from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat
+from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
 
 
 def write_statements(body: Body) -> None:
@@ -171,10 +171,12 @@ def _print(body: Body, at: int, inst: Inst) -> None:
 def _printed(dtype: DType, text: str) -> tuple[str, str]:
     """The format and the argument that show a value with all its digits."""
     if dtype.kind == "b":
-        return "%s", f'({text} ? "true" : "false")'
-    if dtype.is_float:
-        return ("%.17g" if dtype is F64 else "%.9g"), f"(double)({c_cast(text, dtype, F64 if dtype is F64 else F32)})"
-    return ("%llu", f"(unsigned long long){text}") if dtype is U64 else ("%lld", f"(long long){text}")
+        shown = f'({text} ? "true" : "false")'
+    elif dtype.is_float:
+        shown = f"(double)({c_cast(text, dtype, F64 if dtype is F64 else F32)})"
+    else:
+        shown = f"({'unsigned ' if dtype is U64 else ''}long long){text}"
+    return print_format(dtype), shown
 
 
 STATEMENTS: dict[str, Callable[[Body, int, Inst], None]] = {

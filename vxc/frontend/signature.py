@@ -47,7 +47,7 @@ def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
     if param.direction != "in":
         hint = f"write `{param.direction} {param.name}: {dtype}[1]`"
         fail(at, "E0231", f"`{param.name}` is a scalar and cannot be `{param.direction}`", param, help=hint)
-    symbol = Symbol(param.name, "scalar", dtype, param.name_span)
+    symbol = Symbol(param.name, "scalar", dtype, param.span)
     bind(at, param.name, param.name_span, symbol)
     return symbol
 
@@ -103,4 +103,4 @@ def _array(st: State, at: At, param: syntax.Param) -> Generator[Any, Any, Array]
             fail(at, "E0219", f"a pitch of {pitch.value} for {size.value} elements", dim, help="the pitch is at least the extent")
         shape.append(size)
         pitches.append(pitch)
-    return Array(param.name, dtype, tuple(shape), "param", param.direction, tuple(pitches), param.name_span)
+    return Array(param.name, dtype, tuple(shape), "param", param.direction, tuple(pitches), param.span)

@@ -24,7 +24,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class Array:
-    """An array of the kernel. `mode` is in, out, inout or local; `fill` a kind of `runtime.generate` and its arguments, or 'permutation'."""
+    """An array of the kernel. `mode` is in, out, inout or local; `fill` a kind of `runtime.generate` and its arguments."""
 
     name: str
     dtype: DType
@@ -61,8 +61,5 @@ class Program:
 
 
 def _fill(array: Array, seed: int) -> np.ndarray:
-    shape = tuple(d.size for d in array.dims)
     kind, *arguments = array.fill
-    if kind == "permutation":
-        return np.random.default_rng(seed).permutation(shape[0]).astype(array.dtype.numpy)
-    return generate(kind, array.dtype, shape, arguments, name=array.name, seed=seed)
+    return generate(kind, array.dtype, [d.size for d in array.dims], arguments, name=array.name, seed=seed)

@@ -36,16 +36,17 @@ def run_ast(
     dims: Mapping[str, int] | None = None,
     debug: bool = True,
     trap_div: bool = False,
+    max_steps: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Run a kernel or a program; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
     An `out` array may be missing: then it is allocated, its size taken from the other arrays or from `dims`, and holds NaN
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
     open here. `debug` checks `@independent` loops and looks for reads of what was never written; `trap_div` refuses
-    integer division by 0. Assertions and indices are checked always.
-    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724 and E0731 for faults on the way.
+    integer division by 0; `max_steps` bounds the iterations of serial loops, all told. Assertions and indices are checked always.
+    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724, E0731 and E0734 for faults on the way.
     """
-    machine = Machine(code, _HANDLERS, debug, trap_div)
+    machine = Machine(code, _HANDLERS, debug, trap_div, None if max_steps is None else iter(range(max_steps)))
     with np.errstate(all="ignore"):
         binding = bind_shapes(code, {name: describe(array) for name, array in arrays.items()}, scalars, dims)
         _bind_scalars(machine, {**binding.dims, **binding.scalars})
@@ -91,7 +92,7 @@ def _run_program(machine: Machine, program: TypedProgram) -> None:
 def _run_call(outer: Machine, call: ProgramCall) -> None:
     """Run a kernel on the program's memory; its shapes are checked as those of any call."""
     kernel, scalars = call.kernel, {}
-    machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div)
+    machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div, outer.turns)
     for param, arg in zip(kernel.params, call.args, strict=True):
         if isinstance(arg, Array):
             machine.memory[param] = outer.memory[arg]

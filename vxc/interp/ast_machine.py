@@ -26,6 +26,7 @@ from vxc.source import Span
 Code = TypedKernel | TypedProgram
 
 BUDGET = 1 << 20  # points that may be open at once: parallel axes are cut to that; more makes NumPy slower, not faster
+ENDLESS = "does this loop end? an interpreter runs so many iterations at most, a GPU any number"
 OPENING = ("parallel", "grid")  # loops whose iterations are an axis; so is an outermost `persistent`
 
 
@@ -37,6 +38,7 @@ class Machine:
     handlers: Handlers
     debug: bool
     trap_div: bool
+    turns: Iterator[int] | None = None  # an item for each iteration of a serial loop that may still be run, None for any number
     values: dict[Symbol, np.ndarray] = field(default_factory=dict)
     depths: dict[Symbol, int] = field(default_factory=dict)
     unwritten: dict[Symbol, np.ndarray] = field(default_factory=dict)
@@ -139,6 +141,13 @@ class Machine:
                 text = f"`@independent` does not hold: {one} {fault.verbs[0]} {element}, which {two} {fault.verbs[1]}"
                 hint = "use `atomic_add`, `atomic_max` or `atomic_min`, or a `serial` loop"
                 raise VxcError(Diagnostic("E0722", text, self.code.source, node.span, help=hint)) from None
+
+    def turn(self, loop, scope: Scope) -> None:
+        """Count an iteration of a serial loop. Raises E0734 where there have been too many."""
+        if self.turns is not None and next(self.turns, None) is None:
+            here = np.ones((), np.bool_) if scope.mask is None else scope.mask
+            keyword = self.code.source.element_at(*self.code.source.position(loop.span.start))
+            raise self.error("E0734", "the loops run for longer than allowed", keyword, scope, here, help=ENDLESS)
 
     # Diagnostics ----------------------------------------------------------------------------------------------------------------
 

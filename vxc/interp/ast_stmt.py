@@ -22,6 +22,7 @@ from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Flow, Scope, pad
 from vxc.interp.ast_tile import TILES
 from vxc.interp.ast_watch import Watch
+from vxc.semantics import printed
 
 _NEVER = np.zeros((), np.bool_)
 
@@ -156,6 +157,7 @@ def _serial(machine: Machine, nest: Nest, scope: Scope, symbol, start, step, tri
             inside = inside.narrow(trips > t)
         if inside is None:
             return
+        machine.turn(nest.loop, inside)
         flow.through = flow.left
         machine.values[symbol] = start + t * step
         yield nest.inside, inside
@@ -167,6 +169,7 @@ def _while(machine: Machine, node: While, scope: Scope):
     while inside is not None:
         inside = inside.narrow((yield node.cond, inside))
         if inside is not None:
+            machine.turn(node, inside)
             flow.through = flow.left
             yield node.body, inside
             inside = inside.narrow(~flow.left)
@@ -189,11 +192,11 @@ def _assert(machine: Machine, node: Assert, scope: Scope):
 
 
 def _print(machine: Machine, node: Print, scope: Scope):
-    columns = []
+    columns, dtypes = [], [arg.dtype for arg in node.args]
     for arg in node.args:
         columns.append(scope.select((yield arg, scope)))
     for row in zip(*columns) if columns else scope.select(_NEVER):
-        print(node.label, *(row if columns else ()), file=sys.stderr)
+        print(node.label, *map(printed, row if columns else (), dtypes), file=sys.stderr)
 
 
 STATEMENTS = {

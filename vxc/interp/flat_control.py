@@ -12,6 +12,10 @@ import numpy as np
 
 from vxc.interp.flat_lanes import Lanes, both, either, lanes, minus
 from vxc.interp.flat_machine import Frame, Machine, Step, condition
+from vxc.semantics import printed
+
+
+ENDLESS = "does this loop end? an interpreter runs so many iterations at most, a GPU any number"
 
 
 class Branch(Frame):
@@ -80,7 +84,7 @@ class Loop(Frame):
         m.mask = both(minus(self.saved, self.broken), self.advance(m)) if self.broken is not True else False
         if m.mask is not False:
             if m.turns is not None and next(m.turns, None) is None:
-                raise m.fault("E0734", "the loops run for longer than allowed", self.inst, m.first(m.mask), "does this loop end?")
+                raise m.fault("E0734", "the loops run for longer than allowed", self.inst, m.first(m.mask), ENDLESS)
             return self.body
         m.gone = self.outer_gone
         return m.leave(self)
@@ -165,5 +169,6 @@ def print_(m: Machine, step: Step) -> None:
     """One line for each lane, in lane order."""
     columns = [np.broadcast_to(m.get(arg), m.shape) for arg in step.args]
     active = np.broadcast_to(m.mask, m.shape)
+    dtypes = [operand.dtype for operand in step.inst.operands]
     for row in zip(*(column[active] for column in columns)) if columns else [()] * int(active.sum()):
-        print(step.inst.attr("label"), *row, file=sys.stderr)
+        print(step.inst.attr("label"), *map(printed, row, dtypes), file=sys.stderr)

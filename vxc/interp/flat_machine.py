@@ -16,10 +16,10 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.ir.kernel import Buffer, Const, Inst, Value
-from vxc.ir.printer import print_inst
+from vxc.ir.printer import mention
 from vxc.ir.walk import Regions
 from vxc.semantics import cast, numpy_function, reinterpret, sat
-from vxc.source import Source, Span
+from vxc.source import Source
 
 WAIT = -1
 
@@ -134,13 +134,9 @@ class Machine:
 
 def fault(code: str, message: str, inst: Inst, kernel: str, source: Source | None, help: str = "") -> VxcError:
     """A fault at an instruction: placed in the source where both are known, else the instruction's text is noted."""
-    span = None
-    if source is not None and inst.loc is not None and inst.loc[0] <= len(source.line_starts):
-        start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
-        span = Span(start, start + 1)
-    place = f" at line {inst.loc[0]}, column {inst.loc[1]}" if inst.loc and span is None else ""
-    notes = () if span else (f"in kernel @{kernel}{place}: `{print_inst(inst)}`",)
-    return VxcError(Diagnostic(code, message, source if span else None, span, notes=notes, help=help))
+    if source is None or inst.loc is None or inst.loc[0] > len(source.line_starts):
+        return VxcError(Diagnostic(code, message, notes=(mention(kernel, inst),), help=help))
+    return VxcError(Diagnostic(code, message, source, source.element_at(*inst.loc), help=help))
 
 
 class Frame:

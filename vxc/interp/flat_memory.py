@@ -129,9 +129,9 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
 
 def _out_of_range(m: Machine, step: Step, memory: Memory, axis: int, index: np.ndarray, out: Lanes):
     lane = m.first(out)
-    which = f"index {axis} of `{memory.name}`" if len(memory.shape) > 1 else f"the index of `{memory.name}`"
-    text = f"{which} is {m.at_lane(index, lane)}, outside 0..{memory.shape[axis]}"
-    return m.fault("E0720", text, step.inst, lane, f"its extent is {memory.shape[axis]}; guard the access with an `if`")
+    extent = memory.shape[axis]
+    text = f"index {m.at_lane(index, lane)} is out of range for dimension {axis} of `{memory.name}`, which has {extent}"
+    return m.fault("E0720", text, step.inst, lane, "guard it with an `if`, or correct the index")
 
 
 def load(m: Machine, step: Step) -> None:

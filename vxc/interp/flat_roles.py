@@ -89,7 +89,7 @@ class Agent(TileMachine):
         return who._replace(owner=who.owner + self.offset, role=self.number, known=tuple(self.known))
 
     def describe(self, lane: tuple[int, ...]) -> str:
-        return f"{super().describe(lane)}, role {self.name}"
+        return ", ".join(filter(None, (super().describe(lane), f"role {self.name}")))
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str):
         (block, s), (other, t) = divmod(race.before, 1 << INNER), divmod(race.now, 1 << INNER)

@@ -68,7 +68,7 @@ class TileMachine(Machine):
 
     def describe(self, lane: tuple[int, ...]) -> str:
         loops = [f for f in self.frames if isinstance(f, Axis)]
-        return ", ".join(f"{f.index.name}={self.at_lane(self.get(f.index.name), lane)}" for f in loops)
+        return f"at {', '.join(f'{f.index.name}={self.at_lane(self.get(f.index.name), lane)}' for f in loops)}" if loops else ""
 
     def raced(self, inst: Inst, element: str, race: Race, mode: str):
         (a, s), (b, t) = (divmod(owner, 1 << INNER) for owner in sorted((race.before, race.now)))

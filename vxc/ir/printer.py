@@ -66,6 +66,12 @@ def _attr(value: Attr) -> str:
     return str(value).lower()
 
 
+def mention(kernel: str, inst: Inst) -> str:
+    """An instruction for a note: in which kernel it is, its place if known, its text."""
+    place = f" at line {inst.loc[0]}, column {inst.loc[1]}" if inst.loc else ""
+    return f"in kernel @{kernel}{place}: `{print_inst(inst)}`"
+
+
 def _block(header: str, insts: Iterable[Inst], locations: bool) -> str:
     lines, depth = [header + " {"], 1
     for inst in insts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -26,6 +27,7 @@ from vxc.ir.tree import IrTree, Line, Number, Param, Type, Unit
 from vxc.ir.verify import problems
 from vxc.source import Source, Span
 
+_PLACE = re.compile(r"![0-9]+:[0-9]+[ \t]*(?:#.*)?$", re.MULTILINE)
 _MODES = {"in": ("param", "in"), "out": ("param", "out"), "inout": ("param", "inout"), "work": ("workspace", "")}
 
 
@@ -35,9 +37,10 @@ def parser() -> Lark:
     return grammars.parser("vxir", IrTree())
 
 
-def read_ir(source: Source) -> Plan:
+def read_ir(source: Source, placed: bool = False) -> Plan:
     """The plan in IR text, verified. Raises VxcError (E05xx) with every mistake found.
 
+    The place of an instruction is what is written behind it, or with `placed` where it stands in this text.
     A kernel without a plan becomes a plan with its signature and workspaces and a launch of one block, which is what
     lowering writes before a grid is chosen.
     """
@@ -48,7 +51,7 @@ def read_ir(source: Source) -> Plan:
         hint = "start the text with `plan @name(...) { ... }` or `kernel @name(...) stage=tile { ... }`"
         raise VxcError(Diagnostic("E0501", text, source, _at(kernels[1].name) if kernels else Span(0, 0), help=hint))
     found = Diagnostics()
-    readers = [_Reader(source, unit, found) for unit in units]
+    readers = [_Reader(source, unit, found, placed) for unit in units]
     found.raise_if_errors()
     read = [reader.kernel() for reader in readers if reader.unit.stage is not None]
     first = readers[0]
@@ -58,6 +61,13 @@ def read_ir(source: Source) -> Plan:
     if broken:
         raise VxcError(broken)
     return plan
+
+
+def read_placed(source: Source) -> tuple[Plan, Source | None]:
+    """As `read_ir`, and the text that its places are in: this one, or None where places are written, of a text not known."""
+    if _PLACE.search(source.text):
+        return read_ir(source), None
+    return read_ir(source, placed=True), source
 
 
 def plan_of(kernel: Kernel) -> Plan:
@@ -132,8 +142,8 @@ class _Bad(Exception):
 class _Reader:
     """One plan or kernel: `name`, `params` and `insts` as read; mistakes go to `found`."""
 
-    def __init__(self, source: Source, unit: Unit, found: Diagnostics):
-        self.source, self.unit, self.found = source, unit, found
+    def __init__(self, source: Source, unit: Unit, found: Diagnostics, placed: bool):
+        self.source, self.unit, self.found, self.placed = source, unit, found, placed
         self.scope: dict[str, Value | Buffer | None] = {}  # by written name; None after a mistake in its definition
         self.name = _bare(unit.name)
         scalars = {p.name: self.tried(self.param, p, p.name) for p in unit.params if p.mode is None}
@@ -172,8 +182,13 @@ class _Reader:
             raise _Bad("E0501", f"`{op}` {form}", line.op)
         operands = tuple(map(self.operand, line.operands))
         attrs = self.attributes(line.attrs, *([("kernel", _bare(line.kernel))] if line.kernel else []))
-        place = tuple(map(int, line.place[1:].split(":"))) if line.place else None
-        return Inst(op, operands, self.result(line), attrs, place)
+        return Inst(op, operands, self.result(line), attrs, self.place(line))
+
+    def place(self, line: Line) -> tuple[int, int] | None:
+        if self.placed:
+            return line.op.line, line.op.column
+        row, _, column = line.place[1:].partition(":") if line.place else ("", "", "")
+        return (int(row), int(column)) if row else None
 
     def result(self, line: Line) -> Value | Buffer | None:
         name, op = line.result, line.op.value

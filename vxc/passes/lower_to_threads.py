@@ -57,7 +57,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
         rewriter.mapping[loop.result] = index
         threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
-    made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items())
+    made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items())
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
 

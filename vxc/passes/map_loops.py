@@ -76,7 +76,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
             _body(nest.body, group, rewriter, spread_teams=bool(block))
     context.applied(_words(nest, group, rows, threads), kernel.name, loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
-    return b.build(kernel.name, kernel.params, stage="team", attrs=attrs.items())
+    return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items())
 
 
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:

@@ -11,17 +11,17 @@ from vxc.analysis.concrete import Collision, enumerable
 from vxc.analysis.forms import Atom
 from vxc.diag import Diagnostic, Label
 from vxc.ir.kernel import Inst, Kernel, Value
+from vxc.ir.printer import mention
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import definitions
 from vxc.source import Source, Span
 
 VERBS = {"read": ("reads", "read"), "atomic": ("updates", "updated"), "write": ("writes", "written")}
-_NAME = re.compile(r"[^\W\d]\w*")
 _SUFFIX = re.compile(r"(?<=\w)\.\d+\b")
 
 
 class Wording:
-    """Makes diagnostics about one kernel. Without a source they have no place and show IR names."""
+    """Makes diagnostics about one kernel, placed in the source, which may be IR text; without one they show the instruction."""
 
     def __init__(self, kernel: Kernel, source: Source | None) -> None:
         self.kernel, self.source = kernel, source
@@ -85,7 +85,8 @@ class Wording:
         others = [t for t in terms if t.operands[0] != access.buffer]
         if len(terms) != 2 or len(others) != 1 or others[0].operands[0].space == "cell":
             return None
-        return source_name(others[0].operands[0].name), self._text(others[0])
+        text = self._text(others[0])
+        return (source_name(others[0].operands[0].name), text) if text.endswith("]") else None  # IR text has no expressions
 
     def _from_memory(self, u: Atom) -> bool:
         at = self._defined.get(u.name)
@@ -95,26 +96,16 @@ class Wording:
         return self.source.slice(self._span(inst))
 
     def _span(self, inst: Inst) -> Span:
-        """From the instruction's place over a name and the index brackets after it."""
-        line, column = inst.loc or (1, 1)
-        start = self.source.line_starts[line - 1] + column - 1
-        text = self.source.text
-        name = _NAME.match(text, start)
-        end = name.end() if name else start + 1
-        if text[end : end + 1] == "[":
-            depth = 0
-            for at in range(end, len(text)):
-                depth += {"[": 1, "]": -1}.get(text[at], 0)
-                if not depth:
-                    return Span(start, at + 1)
-        return Span(start, end)
+        return self.source.element_at(*inst.loc or (1, 1))
 
     def _labels(self, access: Access, text: str) -> tuple[Label, ...]:
         return (Label(self.source, self._span(self.kernel.insts[access.at]), text),) if self.source else ()
 
     def _diagnostic(self, code: str, says: str, access: Access, label: str, help_: str, secondary=(), notes=()) -> Diagnostic:
-        span = self._span(self.kernel.insts[access.at]) if self.source else None
-        return Diagnostic(code, says, self.source, span, label, tuple(secondary), tuple(notes), help_)
+        inst = self.kernel.insts[access.at]
+        if self.source is None:
+            return Diagnostic(code, says, notes=(*notes, mention(self.kernel.name, inst)), help=help_)
+        return Diagnostic(code, says, self.source, self._span(inst), label, tuple(secondary), tuple(notes), help_)
 
 
 def source_name(name: str) -> str:

@@ -273,4 +273,4 @@ def run(plan: Plan, context: Context) -> Plan:
 
 
 SIMPLIFY = Pass("simplify", run, "fold constants, share common subexpressions, drop what is unused")
-SIMPLIFY_THREADS = replace(SIMPLIFY, name="simplify-threads", needs=("thread",))
+SIMPLIFY_THREADS = replace(SIMPLIFY, name="simplify-threads", doc="simplify what lower-to-threads spelled out", needs=("thread",))

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, unwritable
 from vxc.dtypes import DType, from_numpy
 from vxc.interp.flat_memory import row_major
 from vxc.runtime.generate import GENERATORS, generate_text
@@ -130,7 +130,7 @@ def read_argument(text: str, name: str, dtype: DType | None, *, seed: int) -> np
 
     `dtype` is the declared element type, needed only for files of raw elements (bf16, f8). Raises `VxcError` E0709, E0710.
     """
-    if _NUMBER.fullmatch(text):
+    if is_number(text):
         return _NUMBERS[text] if text in _NUMBERS else _integer(text) if _INTEGER.fullmatch(text) else float(text)
     if text.partition(":")[0] in GENERATORS and ":" in text:
         return generate_text(text, name=name, seed=seed)
@@ -139,6 +139,11 @@ def read_argument(text: str, name: str, dtype: DType | None, *, seed: int) -> np
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)")
 _NUMBER = re.compile(rf"true|false|[+-]?(inf|nan)|{_INTEGER.pattern}|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number or truth value."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _integer(text: str) -> int:
@@ -185,14 +190,10 @@ def _unreadable(name: str, path: str, cause: str, hint: str) -> VxcError:
     return VxcError(Diagnostic("E0710", f"argument `{name}`: cannot read {path}: {cause}", help=hint))
 
 
-def write_array(path: str, array: np.ndarray) -> None:
-    """Writes a `.npy` file, whole or not at all; bf16 and f8 as raw elements. Raises `VxcError` E0711."""
+def save_array(file: BinaryIO, array: np.ndarray) -> None:
+    """Writes an array in the format of `.npy` files; bf16 and f8 as raw elements."""
     plain = array if _is_numpys(array.dtype) else array.view(f"V{array.dtype.itemsize}")
-
-    def write(file: BinaryIO) -> None:  # np.save seeks in what looks like a file
-        np.save(file if file.seekable() else SimpleNamespace(write=file.write), plain, allow_pickle=False)
-
-    write_file(path, write)
+    np.save(SimpleNamespace(write=file.write), plain, allow_pickle=False)  # np.save seeks in what looks like a file
 
 
 def _is_numpys(dtype: np.dtype) -> bool:
@@ -216,5 +217,12 @@ def write_file(path: str, write: Callable[[BinaryIO], Any]) -> None:
                 os.unlink(temporary)
             raise
     except OSError as error:
-        hint = "check the folder and the space left on it"
-        raise VxcError(Diagnostic("E0711", f"cannot write {path}: {error.strerror or error}", help=hint)) from None
+        raise unwritable(path, error) from None
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those around it, where they are missing. Raises `VxcError` E0711."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None

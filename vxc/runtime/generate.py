@@ -48,6 +48,10 @@ def _range(_rng, dtype: DType, shape: Shape, start: Number, step: Number) -> np.
     return cast(start + step * count, source, dtype).reshape(shape)
 
 
+def _permutation(rng: np.random.Generator, dtype: DType, shape: Shape) -> np.ndarray:
+    return cast(rng.permutation(math.prod(shape)), I64, dtype).reshape(shape)
+
+
 def _special(rng: np.random.Generator, dtype: DType, shape: Shape) -> np.ndarray:
     values = special_values(dtype)
     return np.where(rng.random(shape) < 0.5, values[rng.integers(0, len(values), shape)], _rand(rng, dtype, shape))
@@ -83,6 +87,7 @@ GENERATORS = {
     "randint": Generator(_randint, ("low", "high"), (0, 100), "whole numbers in [low, high)"),
     "special": Generator(_special, (), (), "half NaN, infinities, signed zeros, denormals and extremes, half rand"),
     "range": Generator(_range, ("start", "step"), (0, 1), "start, start + step, ... in row-major order; ints wrap"),
+    "permutation": Generator(_permutation, (), (), "0, 1, ... each once, in any order; ints wrap"),
     "full": Generator(_full, ("value",), (), "one value"),
     "zeros": Generator(lambda *where: _full(*where, 0), (), (), "0"),
     "ones": Generator(lambda *where: _full(*where, 1), (), (), "1"),

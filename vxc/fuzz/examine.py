@@ -1,0 +1,155 @@
+"""One case through the whole compiler, every step compared with the syntax tree.
+
+What can go wrong is a `Failure`: executors differ, a step refuses what an earlier one accepted, or an exception that is no
+diagnostic. Only E0313, the prover's "cannot tell", is no failure: the program is rejected and nothing runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from vxc.diag import VxcError, told
+from vxc.diff import LOWERING, ORDERS, Disagreement, Executor, SharedFault
+from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, in_order, prefix_executors
+from vxc.driver import Compiled
+from vxc.frontend.lower import lower
+from vxc.frontend.typed import TypedKernel
+from vxc.fuzz.case import Case
+from vxc.fuzz.counts import constructs
+from vxc.inputs import Call
+from vxc.ir.plan import Plan
+from vxc.ir.verify import verify
+from vxc.pass_manager import Context, run_pass
+from vxc.pipeline import PIPELINE
+from vxc.target import DEFAULT_ARCH, target
+
+CHECK, EMIT = "check", "emit"
+UNPROVEN = "E0313"
+INPUTS = "its arguments"
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Executors:
+    """What cases run on: the interpreters, and with `gpu` a device of the architecture `arch`."""
+
+    arch: str = DEFAULT_ARCH
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong: `kind` in a few words, `where` the step at fault, `cause` a code, an exception's type or "", `why` in full."""
+
+    kind: str
+    where: str
+    cause: str
+    why: str
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        """What two failures of one fault have in common."""
+        return self.kind, self.where, self.cause
+
+    @property
+    def headline(self) -> str:
+        """One line, of the step and what happened there."""
+        return f"{self.where or 'before any step'}: {self.why.splitlines()[0]}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case. Without a failure, an `error` is what the prover or all executors alike report, else executors agree."""
+
+    case: Case | None
+    failure: Failure | None = None
+    error: VxcError | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def code(self) -> str:
+        return self.error.diagnostics[0].code if self.error else ""
+
+    @property
+    def length(self) -> int:
+        return len(self.case.text) if self.case else 0
+
+
+def quiet(step: str) -> None:
+    """Reports no step."""
+
+
+def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False, report: Report = quiet) -> Outcome:
+    """Compile and run a case; `report` is called with the name of each step before it begins.
+
+    With `fit`, arguments are first fitted to the kernel (`Case.fitted`).
+    """
+    steps: list[str] = []
+
+    def at(step: str) -> None:
+        steps.append(step)
+        report(step)
+
+    try:
+        at(CHECK)
+        module, kernel = case.typed()
+        case = case.fitted(kernel) if fit else case
+        call = case.call(kernel)
+        plans: dict[str, Plan] = {}
+        found = _first(kernel, call, plans, executors, at)
+    except VxcError as error:
+        code = error.diagnostics[0].code
+        return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
+    except Exception as error:
+        return Outcome(case, Failure("exception", steps[-1], type(error).__name__, told(error)))
+    if isinstance(found, Disagreement):
+        return Outcome(case, Failure("difference", _guilty(kernel, call, plans, found), found.code, str(found)))
+    return Outcome(case, None, found and found.error, constructs(module, plans.values()))
+
+
+def _first(kernel: TypedKernel, call: Call, plans: dict[str, Plan], on: Executors, at: Report) -> Disagreement | SharedFault | None:
+    """The first finding, steps taken as far as it needs; `plans` receives what they give."""
+
+    def announced(executor: Executor) -> Executor:
+        def run(call: Call, seed: int):
+            at(executor.name)
+            return executor.run(call, seed)
+
+        return replace(executor, run=run)
+
+    return next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
+
+
+def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
+    yield from prefix_executors(kernel, _steps(kernel, plans, on.arch, at))
+    at(EMIT)
+    compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
+    compiled.cuda
+    if on.gpu:
+        yield gpu_executor(compiled)
+
+
+def _steps(kernel: TypedKernel, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
+    """The plan after each step; the first only once the iterations are proven independent, for else results mean nothing."""
+    context = Context(target(arch), kernel.source)
+    at(LOWERING)
+    plan = plans[LOWERING] = lower(kernel)
+    verify(plan)
+    for p in PIPELINE.passes:
+        at(p.name)
+        plan = plans[p.name] = run_pass(p, plan, context)
+        if len(plans) == 2:
+            yield LOWERING, plans[LOWERING]
+        yield p.name, plan
+
+
+def _guilty(kernel: TypedKernel, call: Call, plans: Mapping[str, Plan], found: Disagreement) -> str:
+    """The step that a difference comes from; where it takes warps in another order, the first at stage=thread that has it."""
+    for order in ORDERS[1:]:
+        if found.pair[1] == in_order(order):
+            threads = [flat_executor(name, kernel, plan) for name, plan in plans.items() if {k.stage for k in plan.kernels} == {"thread"}]
+            return next(disagreements([ast_executor(kernel), *threads], {INPUTS: call}, order), found).pair[1]
+    return found.pair[1]
