@@ -263,6 +263,22 @@ def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():
     assert output(text, x=x).tolist() == [(2 * (x + t)).tolist() for t in range(3)]
 
 
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_a_store_of_the_block_after_stores_of_its_warps(at):
+    text = block("x: f32[8, 64], out y: f32[8]", f"shared s: f32[8]; parallel i in 8 {{ s[i] = sum(x[i]); }} s[{at}] = 0.5; copy(s, y);")
+    x = small(8, 64)
+    want = x.sum(1)
+    want[at] = 0.5
+    assert run(text, x=x).tolist() == want.tolist()
+
+
+def test_atomics_of_two_kinds_keep_their_order():
+    text = block("inout o: i32[1]", """shared s: i32[1] = 0; parallel i in 256 { atomic_add(s[0], 1); }
+        parallel i in 256 { atomic_max(s[0], 50); } copy(s, o);""")  # fmt: skip
+    assert run(text, o=np.zeros(1, np.int32)).tolist() == [256]
+    assert run(text.replace("50", "500"), o=np.zeros(1, np.int32)).tolist() == [500]
+
+
 def test_an_atomic_of_a_block_happens_once():
     text = "kernel k(inout n: i32[1], out o: i32[3]) { @threads(64) grid b in 3 { let old = atomic_add(n[0], 1); o[b] = old - old + 5; } }"
     (n, o) = outputs(text, n=np.zeros(1, np.int32)).values()
