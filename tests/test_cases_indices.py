@@ -102,6 +102,15 @@ def test_constant_offsets_beyond_32_bits_compile():
     assert "600000000" in made.cuda and "long long" in made.cuda
 
 
+def test_a_loop_index_steps_past_32_bits():
+    """The last step leaves the range of i32, though no iteration does."""
+    text = """kernel k(out o: i64[4]) { @threads(32) grid b in 1 { parallel t in 4 {
+        var n = 0 as i64; serial j in t..2147483647 step 1000000000 { n += j; } o[t] = n; } } }"""
+    assert "for (long long j = " in compiled(text).cuda
+    assert "for (int j = " in compiled(text.replace("2147483647", "1147483646"), binary=False).cuda
+    assert output(text, binary=False).tolist() == [3 * t + 3 * 10**9 for t in range(4)]
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
 def test_empty_arrays(shape):
     text = "kernel k(x: f32[M, N], out y: f32[M, N], out s: f32[M]) { parallel i in M { y[i] = x[i] * 2; s[i] = sum(x[i]); } }"
@@ -233,6 +242,13 @@ def test_a_store_that_all_iterations_but_one_make_is_refused(condition):
     text = "kernel k(inout y: i32[1]) { parallel i in 8 { if %s { y[0] = 1; } else { } } }" % condition
     assert compiled(text, binary=False).plan.kernels
     assert refused(text.replace("{ y[0] = 1; } else { }", "{ } else { y[0] = 1; }")) == ["E0312"]
+
+
+@pytest.mark.parametrize("one, two", [("i <= 0", "i <= 1"), ("i < 1", "i < 2"), ("i >= 7", "i >= 6"), ("i > 6", "i > 5"), ("!(i <= 6)", "!(i < 6)")])
+def test_a_store_that_two_iterations_make_is_refused(one, two):
+    text = "kernel k(inout y: i32[1]) { parallel i in 8 { if %s { y[0] = 1; } } }"
+    assert output(text % one, binary=False, y=np.zeros(1, np.int32)).tolist() == [1]
+    assert refused(text % two) == ["E0312"]
 
 
 def test_nested_branches_assign_what_they_say():

@@ -106,6 +106,12 @@ def test_middle_axis_and_kept_axis():
     assert (got["s"] == x.sum(1)).all() and (got["m"][:, 0] == x[:, :, 0].max(1)).all()
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 7, 2), (1, 4, 33)])
+def test_a_sum_over_two_dimensions(shape):
+    x = rng().integers(-9, 9, shape).astype(np.float32)
+    assert output("kernel k(x: f32[M, A, B], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }", x=x).tolist() == x.sum((1, 2)).tolist()
+
+
 def test_small_ints_are_summed_in_32_bits():
     x = np.full(202, 1, np.int8)
     text = """kernel k(x: i8[N], out wide: i32[1], out narrow: i8[1], out p: i32[1], out d: i32[1], out c: i32[N]) {
@@ -149,3 +155,11 @@ def test_totals_of_few_lanes_are_known_to_all(few, many):
     x = np.random.default_rng(few).integers(-9, 10, (3, 37)).astype(np.float32)
     got = outputs(text, binary=False, x=x)
     assert got["z"].tolist() == x.sum(1).tolist() and got["y"].tolist() == (x.sum(1) ** 2).tolist()
+
+
+@pytest.mark.parametrize("lanes", [64, 96, 256])
+def test_reductions_over_several_warps_one_after_another(lanes):
+    text = f"""kernel k(x: f32[M, N], out y: f32[M, 3]) {{ @lanes({lanes}) parallel i in M {{
+        y[i, 0] = sum(x[i]); y[i, 1] = max(x[i]); y[i, 2] = sum(x[i] * 2.0); }} }}"""
+    x = np.random.default_rng(lanes).integers(-9, 10, (3, 300)).astype(np.float32)
+    assert output(text, binary=False, x=x).tolist() == np.stack([x.sum(1), x.max(1), 2 * x.sum(1)], axis=1).tolist()

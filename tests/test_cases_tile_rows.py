@@ -248,10 +248,10 @@ def test_stores_of_one_element_by_all_iterations_are_refused():
 
 
 def test_a_small_shared_array_outlives_the_start_of_a_large_one():
-    text = block("x: f32[100], out y: f32[100]", """shared p: f32[10]; copy(x[0:10], p); shared q: f32[100]; copy(x, q);
+    text = block("x: f32[100], out y: f32[100]", """shared p: f32[10]; copy(x[50:60], p); shared q: f32[100]; copy(x, q);
         parallel i in 100 { y[i] = q[99 - i] + p[i % 10]; }""")  # fmt: skip
-    x = small(100)
-    assert output(text, x=x).tolist() == (x[::-1] + np.tile(x[:10], 10)).tolist()
+    x = np.arange(100, dtype=np.float32)
+    assert output(text, x=x).tolist() == (x[::-1] + np.tile(x[50:60], 10)).tolist()
 
 
 def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():
@@ -261,6 +261,22 @@ def test_a_shared_array_that_every_trip_reads_keeps_its_bytes():
         shared r: f32[64]; parallel i in 64 { r[i] = f[i] * 2.0; } parallel i in 64 { y[t, i] = r[63 - i]; } }""", 64)  # fmt: skip
     x = small(64)
     assert output(text, x=x).tolist() == [(2 * (x + t)).tolist() for t in range(3)]
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_a_store_of_the_block_after_stores_of_its_warps(at):
+    text = block("x: f32[8, 64], out y: f32[8]", f"shared s: f32[8]; parallel i in 8 {{ s[i] = sum(x[i]); }} s[{at}] = 0.5; copy(s, y);")
+    x = small(8, 64)
+    want = x.sum(1)
+    want[at] = 0.5
+    assert run(text, x=x).tolist() == want.tolist()
+
+
+def test_atomics_of_two_kinds_keep_their_order():
+    text = block("inout o: i32[1]", """shared s: i32[1] = 0; parallel i in 256 { atomic_add(s[0], 1); }
+        parallel i in 256 { atomic_max(s[0], 50); } copy(s, o);""")  # fmt: skip
+    assert run(text, o=np.zeros(1, np.int32)).tolist() == [256]
+    assert run(text.replace("50", "500"), o=np.zeros(1, np.int32)).tolist() == [500]
 
 
 def test_an_atomic_of_a_block_happens_once():

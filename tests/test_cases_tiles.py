@@ -229,6 +229,20 @@ def test_gemm_with_a_tail_of_k(k, bk):
     assert got.tolist() == (a.astype(np.float32) @ b.astype(np.float32)).tolist()
 
 
+@pytest.mark.parametrize("flags", ["", ", trans_a = true", ", trans_b = true", ", trans_a = true, trans_b = true"])
+def test_gemm_of_transposed_factors(flags):
+    m, n, k = 16, 24, 40
+    a, b = ((k, m) if "trans_a" in flags else (m, k)), ((n, k) if "trans_b" in flags else (k, n))
+    text = block(
+        f"x: f16[{a[0]}, {a[1]}], y: f16[{b[0]}, {b[1]}], out c: f32[{m}, {n}]",
+        f"""shared sa: f16[{a[0]}, {a[1]}]; shared sb: f16[{b[0]}, {b[1]}]; fragment acc: f32[{m}, {n}] = 0.0;
+        copy(x, sa); copy(y, sb); gemm(sa, sb, acc{flags}); copy(acc, c);""",
+    )
+    x, y = small(*a, dtype="f2"), small(*b, dtype="f2", seed=1)
+    want = (x.T if "trans_a" in flags else x).astype(np.float32) @ (y.T if "trans_b" in flags else y)
+    assert run(text, x=x, y=y).tolist() == want.tolist()
+
+
 def test_a_pipelined_gemm_of_an_odd_depth_is_machine_code():
     assert compiled(GEMM.format(bm=64, bn=64, bk=32)).binary.cubin
 

@@ -274,6 +274,17 @@ def test_packed_elements_are_read_two_a_byte_and_never_written():
     assert refused("E0402", plan(text)) == "`w` packs two i4 elements in a byte, which two threads cannot write at once"
 
 
+def test_shared_arrays_lie_at_their_offsets_in_one_arena():
+    text = """kernel @k(@x: f32[8] inout) stage=thread {shared_bytes=48, threads=64} {
+  shared @s: f32[4] {offset=0}
+  shared @r: i64[4] {offset=16}
+}
+"""
+    made = emit(plan(text))
+    assert made.startswith("extern __shared__ __align__(16) unsigned char vx_shared[];\n")
+    assert "  float* const s = (float*)(vx_shared + 0);\n  long long* const r = (long long*)(vx_shared + 16);\n" in made
+
+
 TWICE = """
 plan @f(@x: f32[4] inout, @y: f32[4] inout) {
   launch @k[1](@x, @x)

@@ -205,6 +205,15 @@ def test_out_of_bounds_names_buffer_index_extent_thread():
     assert (code, message) == ("E0720", "index 100 is out of range for dimension 0 of `x`, which has 100 (thread 36 of block 1)")
 
 
+def test_the_index_after_the_last_is_out_of_bounds_though_the_next_row_is_there():
+    body = "%last = sub %N, 1\n%v: i64 = load @x, 0, %last\nstore @y, %t, %v"
+    text = grid("1", "%N: i64, @x: i64[2, %N] in, @y: i64[64] out", "%N, @x, @y", body)
+    x = np.arange(8).reshape(2, 4)
+    assert run(text, {"x": x})["y"].tolist() == [3] * 64
+    code, message = fault(text.replace("0, %last", "0, %N"), {"x": x})
+    assert (code, message) == ("E0720", "index 1 of `x` is 4, outside 0..4 (thread 0 of block 0)")
+
+
 @pytest.mark.parametrize(
     "declare, index, name",
     [("cell @c: f32", "", "c"), ("local @c: f32[4]", ", 3", "c[3]"), ("shared @c: f32[4]", ", 3", "c[3]")],
@@ -251,6 +260,9 @@ def test_a_barrier_does_not_order_blocks():
     body = 'store @y, %t, 1\nbarrier {scope="block"}\nstore @y, %t, 2'
     assert run(grid("1", "@y: i64[64] out", "@y", body))["y"].tolist() == [2] * 64
     assert fault(grid("2", "@y: i64[64] out", "@y", body))[0] == "E0725"
+    of_block = "%c{0}: bool = eq %b, {0}\nif %c{0}\nstore @y, %t, {0}\nend\n"
+    body = of_block.format(0) + 'barrier {scope="block"}\n' + of_block.format(1)
+    assert fault(grid("2", "@y: i64[64] out", "@y", body)) == ("E0725", "blocks 0 and 1 both write `y[0]`")
 
 
 def test_atomics_do_not_race_but_with_plain_accesses():

@@ -93,6 +93,11 @@ def test_spans_of_thread_arithmetic():
     assert spans(b, *values, threads=256) == [1, 1, 8, 32, BLOCK, 8, 8, 1, 8, BLOCK, 1]
 
 
+def test_each_thread_has_its_own_result_of_an_atomic():
+    b = Builder(["n", "s", "x"])
+    assert spans(b, b.emit("atomic", X, 0, Const(1.0, F32), op="add"), threads=64) == [1]
+
+
 def test_cells_carry_what_is_stored_and_who_stores():
     b = Builder(["n", "s", "x"])
     t = b.emit("thread_index")

@@ -13,17 +13,20 @@ from semantics_kernels import with_prelude
 
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.driver import compile
-from vxc.dtypes import I8, I16, I32, I64, U8, U16, U32, DType
+from vxc.dtypes import F32, I8, I16, I32, I64, U8, U16, U32, DType
 from vxc.semantics import c_expr, c_literal, evaluate
 from vxc.source import Source
 
 OPS = ("add", "sub", "mul", "floordiv", "mod", "ceildiv", "tdiv", "trem", "shl", "shr", "min", "max", "lt", "ge")
 
 
-def folded(expressions: list[str]) -> list[int]:
-    """The values of constant expressions, as i64."""
+def folded(expressions: list[str], first: str = "", **names: str) -> list[int]:
+    """The values of constant expressions, as i64, behind the statement `first`; with the given texts for names, such as `threadIdx`."""
     stores = "\n".join(f"  p[{at}] = (long long)({text});" for at, text in enumerate(expressions))
-    ptx = compile_cuda(with_prelude([f'extern "C" __global__ void k(long long* p) {{\n{stores}\n}}\n']), "values.cu", "sm_80").ptx
+    text = with_prelude([f'extern "C" __global__ void k(long long* p) {{\n  {first}\n{stores}\n}}\n'])
+    for name, value in names.items():
+        text = text.replace(f"{name}.x", value)
+    ptx = compile_cuda(text, "values.cu", "sm_80").ptx
     registers = dict(re.findall(r"mov\.[bu]64\s+(%rd\d+), (-?\d+);", ptx))
     stored = re.findall(r"st\.global\.[bu]64\s+\[%rd\d+(?:\+(\d+))?\], (%rd\d+|-?\d+);", ptx)
     values = {int(offset or 0) // 8: int(registers.get(value, value)) for offset, value in stored}
@@ -59,3 +62,26 @@ kernel k(x0: bool[K, N], x1: i32[N], x2: bf16[M, N], x3: i16[N], x4: f32[N, K], 
 }
 """
     assert len(compile(Source("k.vx", text)).binary.ptx.splitlines()) < 2000
+
+
+@pytest.mark.parametrize("thread", [0, 5, 31, 37, 63])
+def test_the_lanes_of_a_group(thread):
+    widths = [1, 2, 4, 8, 16, 32]
+    masks = folded([f"vx_group_mask({width})" for width in widths], threadIdx=f"{thread}u")
+    assert masks == [sum(1 << lane for lane in range(32) if lane // width == thread % 32 // width) for width in widths]
+
+
+def test_packed_elements():
+    """Two to a byte, the low half first: -2, 5, 7, -8 and 14, 5, 7, 8."""
+    first = "const signed char s[2] = {0x5e, (signed char)0x87}; const unsigned char u[2] = {0x5e, 0x87};"
+    assert folded([f"vx_load_{dtype}({name}, {at}ll)" for dtype, name in (("i4", "s"), ("u4", "u")) for at in range(4)], first) == [
+        -2, 5, 7, -8, 14, 5, 7, 8,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("op, instruction", [("max", "max.NaN.f32"), ("min", "min.NaN.f32"), ("maxnum", "max.f32"), ("minnum", "min.f32")])
+def test_what_is_said_of_nan(op, instruction):
+    """NVRTC does not look into the one instruction that each of these is, so its name must do."""
+    text = f'extern "C" __global__ void k(float* p) {{ p[0] = {c_expr(op, F32, "p[0]", "p[1]")}; }}\n'
+    found = re.findall(r"\b((?:max|min)\.\S+)", compile_cuda(with_prelude([text]), "k.cu", "sm_80").ptx)
+    assert found == [instruction]

@@ -197,6 +197,7 @@ def test_a_deadlock_at_a_barrier_is_described():
      "the roles have 96 threads together, so the kernel has threads=96, group=96, not threads=128, group=96"),
     (('name="low"', 'name="producer"'), "two roles have one name"),
     (("acquire @r, %n\n", "wait @r, %n\n"), "@r is emptied (wait, release) by the role that fills it"),
+    (("wait @r, %n.1\n", "acquire @r, %n.1\n"), "@r is filled (acquire, commit) by 2 roles, not one"),
 ])  # fmt: skip
 def test_roles_that_do_not_fit_together(edit, message):
     with pytest.raises(VxcError) as refused:

@@ -265,6 +265,8 @@ def test_fma_rounds_once(dtype):
 def test_fma_known_answers():
     a, b = np.float32(1.4142135), np.float32(1.7320508)
     assert evaluate("fma", F32, a, b, -(a * b)).view(np.uint32) == 0x3388222A
+    c = np.array([2.0**-60, 0, -(2.0**-60)], np.float32)  # beside 1 + 2^-24, midway between two f32: f64 does not hold it
+    assert same(evaluate("fma", F32, np.float32(24929 / 2**12), np.float32(673 / 2**12), c), np.array([1 + 2.0**-23, 1, 1], np.float32))
     inf, nan = np.inf, np.nan
     for dtype in (F32, F64):
         assert same(evaluate("fma", dtype, [inf, inf, 0, nan, 1, -0.0, 0.0], [0, 1, inf, 1, 1, 1, -1], [1, -inf, 1, 1, -1, -0.0, 0.0]),
