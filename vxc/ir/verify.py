@@ -83,6 +83,8 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
     for kernel in plan.kernels:
+        if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
+            found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
         found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
         if not any(_same(kernel, other) for other in kernels):
             seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
@@ -183,7 +185,6 @@ def _plan_header(plan: Plan) -> Iterator[str]:
 
 
 def _kernel_header(kernel: Kernel) -> Iterator[str]:
-    yield from _signature(kernel.name, kernel.params)
     if kernel.stage not in STAGES:
         yield f"`{kernel.stage}` is no stage, which are {', '.join(STAGES)}"
     given = [name for name, _ in kernel.attrs]
