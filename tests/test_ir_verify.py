@@ -1,12 +1,15 @@
 """The verifier: for every rule, plans that break it and exactly what is said."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from ir_samples import N, PARAMS, X, Y, sample
 
 from vxc.codes import CODES
-from vxc.diag import VxcError
+from vxc.diag import VxcError, read_source
+from vxc.driver import compile
 from vxc.dtypes import F32, I8, I64
 from vxc.grammars import FOLDER
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
@@ -211,6 +214,48 @@ def test_what_text_cannot_say(plan, message):
 ])  # fmt: skip
 def test_signatures(params, message):
     assert message in found(plan_of(kernel(params=params)))
+
+
+# ---- what has been verified before ----
+
+
+def changed(k: Kernel) -> Iterator[Kernel]:
+    """The kernel with one thing about it changed, mostly for the worse."""
+    for i, inst in enumerate(k.insts):
+        others = [
+            inst.with_attrs(colour=1), replace(inst, op="nop"), replace(inst, operands=inst.operands[1:]),
+            replace(inst, operands=(*inst.operands, Const(True, F32))), replace(inst, result=None if inst.result else N),
+        ]  # fmt: skip
+        for changes in ([], [inst, inst], *([other] for other in others)):
+            yield replace(k, insts=(*k.insts[:i], *changes, *k.insts[i + 1 :]))
+    yield replace(k, params=k.params[1:])
+    yield from (replace(k, stage=stage) for stage in ("tile", "team", "thread"))
+    yield replace(k, done=() if k.done else ("simplify",))
+    yield k.with_attrs(threads=7, group=7)
+
+
+@pytest.mark.parametrize("name", ["rowsum", "transpose_tile"])
+def test_after_a_pass_all_that_it_broke_is_found(name):
+    compiled = compile(read_source(Path(__file__).parent.parent / "samples" / f"{name}.vx"))
+    for plan in (compiled.tile, *map(compiled.after, ("simplify", "place-barriers", "narrow-indices"))):
+        assert problems(plan) == problems(plan, plan) == []
+        for at, k in enumerate(plan.kernels):
+            wrong = 0
+            for other in changed(k):
+                after = plan.with_kernels([*plan.kernels[:at], other, *plan.kernels[at + 1 :]])
+                assert problems(after, plan) == problems(after)
+                wrong += bool(problems(after))
+            assert wrong > len(k.insts)
+
+
+def test_what_is_left_alone_is_not_looked_at_again(monkeypatch):
+    compiled = compile(read_source(Path(__file__).parent.parent / "samples" / "softmax.vx"))
+    before, after = compiled.after("prove-parallel"), compiled.after("simplify")
+    assert after.kernels[0] is not before.kernels[0]  # the pass is recorded
+    monkeypatch.setattr("vxc.ir.verify.Regions", None)  # without which no kernel can be looked at
+    verify(after, before)
+    with pytest.raises(AttributeError):
+        verify(after)
 
 
 def test_verify_raises_naming_kernel_and_instruction():

@@ -1,78 +1,115 @@
-"""How long compiling takes, without NVRTC: one line of JSON per measurement, each the best of several.
+"""What compiling costs, without NVRTC, and whether it keeps its limits: one line for each measurement.
 
-    python tools/bench_compile.py
+    python tools/bench_compile.py [--rounds N] [--json]
 
 `import` and `check` are whole processes less a bare one (`check` less `import numpy`); `samples` are front end and all
-passes, warm; `statements` a kernel of straight-line statements, up to emitted text, and what doubling it costs.
+passes, warm; `statements` a kernel of straight-line statements, up to emitted text, in processor time, and what doubling it
+costs. Each figure is the least of several runs in each of N rounds, since what else the machine does only adds to it.
+Exit status: 0 if every limit holds, 3 if one is missed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from vxc.diag import read_source
 from vxc.driver import compile
 from vxc.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS = 7
+ROUNDS, RUNS = 5, 7
+MISSED = 3
+
+
+class Row(NamedTuple):
+    """A figure in `unit`, at most `limit` where all is well."""
+
+    what: str
+    figure: float
+    unit: str
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        return self.figure <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "" if self.holds else "  MISSED"
+        return f"{self.what:56} {self.figure:8.1f} {self.unit:2}  limit {self.limit:g} {self.unit}{verdict}"
+
+
+def least(clock: Callable[[], float], runs: int, run: Callable[[], object]) -> float:
+    """The least time of some runs, in seconds."""
+    times = []
+    for _ in range(runs):
+        start = clock()
+        run()
+        times.append(clock() - start)
+    return min(times)
 
 
 def process(*command: str) -> float:
-    """The least wall time of a command, in milliseconds."""
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e3
+    """The least time of a command, in milliseconds."""
+    run = [sys.executable, *command]
+    return 1e3 * least(time.perf_counter, RUNS, lambda: subprocess.run(run, check=True, cwd=ROOT, stdout=subprocess.DEVNULL))
 
 
-def best(run) -> float:
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e3
-
-
-def straight_line(count: int) -> str:
+def straight_line(count: int) -> Source:
     lines = "\n".join(f"        y[i] = y[i] * {k % 7 + 1}.5 + x[i];" for k in range(count))
-    return f"kernel long(x: f32[N], inout y: f32[N]) {{\n    parallel i in N {{\n{lines}\n    }}\n}}\n"
+    return Source("long.vx", f"kernel long(x: f32[N], inout y: f32[N]) {{\n    parallel i in N {{\n{lines}\n    }}\n}}\n")
 
 
-def say(what: str, milliseconds: float, limit: float, **more) -> None:
-    print(json.dumps({"what": what, "ms": round(milliseconds, 1), "limit_ms": limit, **more}), flush=True)
-
-
-def main() -> None:
-    bare = process("-c", "pass")
-    say("import vxc", process("-c", "import vxc") - bare, 60)
-    say("vxc check samples/softmax.vx, above import numpy", process("-m", "vxc", "check", "samples/softmax.vx") - process("-c", "import numpy"), 350)
-
-    for path in sorted((ROOT / "samples").glob("*.vx")):
+def measured(samples: Iterable[Path]) -> Iterator[Row]:
+    """One round."""
+    bare, numpy = process("-c", "pass"), process("-c", "import numpy")
+    yield Row("import vxc", process("-c", "import vxc") - bare, "ms", 60)
+    yield Row("vxc check samples/softmax.vx, above import numpy", process("-m", "vxc", "check", "samples/softmax.vx") - numpy, "ms", 350)
+    for path in samples:
         source = read_source(path)
-        compile(source).plan
-        say(f"samples/{path.name}, front end and passes", best(lambda: compile(source).plan), 40)
-    once = _timed(lambda: compile(Source("long.vx", straight_line(5000))).cuda)
-    twice = _timed(lambda: compile(Source("long.vx", straight_line(10000))).cuda)
-    say("5,000 statements, to CUDA text", once, 10_000, doubling=round(twice / once, 2), doubling_limit=2.2)
+        compile(source)
+        yield Row(f"samples/{path.name}, front end and passes", 1e3 * least(time.perf_counter, RUNS, lambda: compile(source)), "ms", 40)
+    once, twice = (least(time.process_time, 2, lambda: compile(straight_line(count)).cuda) for count in (5000, 10000))
+    yield Row("5,000 statements, to CUDA text", once, "s", 10)
+    yield Row("10,000 statements against 5,000", twice / once, "x", 2.2)
 
 
-def _timed(run) -> float:
-    """The better of two runs, in processor time: what else the machine does is not counted."""
-    times = []
-    for _ in range(2):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times) * 1e3
+def best(rounds: Iterable[Iterable[Row]]) -> list[Row]:
+    """The least of each line over all rounds."""
+    found: dict[str, Row] = {}
+    for row in (row for rows in rounds for row in rows):
+        found[row.what] = min(row, found.get(row.what, row), key=lambda r: r.figure)
+    return list(found.values())
+
+
+def report(rows: list[Row], rounds: int, as_json: bool) -> int:
+    """Print the lines and the verdict; gives the exit status."""
+    missed = [row.what for row in rows if not row.holds]
+    if as_json:
+        print(json.dumps({"rounds": rounds, "holds": not missed, "rows": [{**row._asdict(), "holds": row.holds} for row in rows]}, indent=1))
+    else:
+        print(*rows, sep="\n")
+        verdict = f"{len(missed)} of {len(rows)} limits missed: {'; '.join(missed)}" if missed else f"all {len(rows)} limits hold"
+        print(f"{verdict} (the least of {rounds} round{'s' * (rounds > 1)})")
+    return MISSED if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python tools/bench_compile.py", description="Measure what compiling costs against its limits.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"measure everything so many times (default {ROUNDS})")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("there is at least one round")
+    samples = sorted((ROOT / "samples").glob("*.vx"))
+    return report(best(measured(samples) for _ in range(options.rounds)), options.rounds, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

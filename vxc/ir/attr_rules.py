@@ -22,8 +22,8 @@ _KNOWN = {op: dict(row.attrs) for op, row in OPS.items()}
 _REQUIRED = {op: tuple(name for name, d in row.attrs if d.required) for op, row in OPS.items()}
 
 
-def attributes_problem(inst: Inst) -> str | None:
-    """What is wrong with an instruction's attributes, or None."""
+def attributes_problem(stage: str, inst: Inst) -> str | None:
+    """What is wrong with an instruction's attributes, or None; the same at every stage."""
     known, required = _KNOWN[inst.op], _REQUIRED[inst.op]
     if not inst.attrs and not required:
         return None

@@ -127,8 +127,7 @@ class Inst:
 
     def with_attrs(self, **changes) -> Inst:
         """The same instruction with attributes set; None removes one. Attributes are kept in name order."""
-        merged = {**dict(self.attrs), **changes}
-        return replace(self, attrs=tuple(sorted((k, v) for k, v in merged.items() if v is not None)))
+        return Inst(self.op, self.operands, self.result, _merged(self.attrs, changes), self.loc)
 
 
 STAGES = ("tile", "team", "thread")
@@ -158,5 +157,9 @@ class Kernel:
         return default
 
     def with_attrs(self, **changes) -> Kernel:
-        merged = {**dict(self.attrs), **changes}
-        return replace(self, attrs=tuple(sorted((k, v) for k, v in merged.items() if v is not None)))
+        return replace(self, attrs=_merged(self.attrs, changes))
+
+
+def _merged(attrs: tuple[tuple[str, Attr], ...], changes: dict[str, Attr | None]) -> tuple[tuple[str, Attr], ...]:
+    merged = {**dict(attrs), **changes}
+    return tuple(sorted([(k, v) for k, v in merged.items() if v is not None]))

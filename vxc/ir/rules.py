@@ -285,7 +285,7 @@ class RuleDef(NamedTuple):
 RULES = (
     RuleDef("E0516", _stage, lambda row, stage: stage not in row.stages or row.name == "barrier", alone=True),
     RuleDef("E0513", _operands, alone=True),
-    RuleDef("E0515", lambda stage, inst: attributes_problem(inst), alone=True),
+    RuleDef("E0515", attributes_problem, alone=True),
     RuleDef("E0514", _result, alone=True),
     RuleDef("E0517", _place, lambda row, stage: row.name in ("break", "continue", "contribute", "prefix", "reduce")),
     RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),

@@ -79,14 +79,24 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
     `before` is a plan without any: what is the same object as in it, in the same place, is not looked at again.
     """
     found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan)]
-    found += _body(plan, plan.params, plan.entries)
+    if not before or not _same_calls(plan, before):
+        found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
     for kernel in plan.kernels:
+        if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
+            found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
         found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
         if not any(_same(kernel, other) for other in kernels):
             seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
             found += _body(plan, kernel.params, kernel.insts, kernel, seen)
     return found
+
+
+def _same_calls(plan: Plan, other: Plan) -> bool:
+    """Whether all that the rules for entries look at is the same: the very entries, and the parameters of plan and kernels."""
+    kernels = [k.name for k in plan.kernels] == [k.name for k in other.kernels]
+    pairs = [(plan.params, other.params), (plan.entries, other.entries), *((a.params, b.params) for a, b in zip(plan.kernels, other.kernels))]
+    return kernels and all(_identical(a, b) for a, b in pairs)
 
 
 def _same(kernel: Kernel, other: Kernel) -> bool:
@@ -115,7 +125,7 @@ def _body(
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
-    broken = dict(_names(params, insts))
+    broken = dict(_names(params, insts, seen))
     for i, inst in enumerate(insts):
         if i in broken:
             yield Problem(name, i, *broken[i])
@@ -127,7 +137,7 @@ def _body(
                 break
 
 
-def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[tuple[int, tuple[str, str]]]:
+def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collection[int]) -> Iterator[tuple[int, tuple[str, str]]]:
     """(position, (code, message)) where names are wrong: walks the instructions with the names now visible."""
     visible = {p.name: p for p in params}
     taken = set(visible)
@@ -157,7 +167,7 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[
         if result is None:
             continue
         name = result.name
-        if name in taken or not NAME.fullmatch(name):
+        if name in taken or (id(inst) not in seen and not NAME.fullmatch(name)):
             yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
         taken.add(name)
         visible[name] = result
@@ -175,7 +185,6 @@ def _plan_header(plan: Plan) -> Iterator[str]:
 
 
 def _kernel_header(kernel: Kernel) -> Iterator[str]:
-    yield from _signature(kernel.name, kernel.params)
     if kernel.stage not in STAGES:
         yield f"`{kernel.stage}` is no stage, which are {', '.join(STAGES)}"
     given = [name for name, _ in kernel.attrs]

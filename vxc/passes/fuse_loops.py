@@ -22,7 +22,7 @@ from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.nest import dimensions, perfect_nest
+from vxc.passes.nest import dimensions, is_parallel, perfect_nest
 
 
 def fuse(kernel: Kernel, context: Context) -> Kernel:
@@ -35,7 +35,7 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
     at = 0
     while at < len(insts):
         inst = insts[at]
-        loops, hoisted, body = perfect_nest(insts, regions, at)
+        loops, hoisted, body = perfect_nest(insts, regions, at) if is_parallel(inst) else ([], [], at)
         if len(loops) > 1:
             b.at(inst.loc)
             rewriter.copy_all(insts[i] for i in hoisted)

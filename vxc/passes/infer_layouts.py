@@ -109,7 +109,9 @@ def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:
         if inst.result.name in moved:
             return replace(inst, op="shared", result=moved[inst.result.name])
         return inst.with_attrs(layout=str(spread(1, threads)))
-    return inst.over((moved.get(x.name, x) if type(x) is Buffer else x for x in inst.operands), inst.result)
+    if Buffer not in map(type, inst.operands):
+        return inst
+    return inst.over([moved.get(x.name, x) if type(x) is Buffer else x for x in inst.operands], inst.result)
 
 
 def run(plan: Plan, context: Context) -> Plan:

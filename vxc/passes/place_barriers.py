@@ -25,7 +25,7 @@ from math import prod
 from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
-from vxc.ir.walk import Regions
+from vxc.ir.walk import OPENERS, Regions
 from vxc.pass_manager import Context, Pass
 from vxc.target import WARP
 
@@ -179,10 +179,11 @@ def _tokens(insts, regions: Regions) -> dict[int, list[tuple[str, _Token, bool]]
     element_until = teams_until = -1
     for at, inst in enumerate(insts):
         numbers.define(at, inst)
-        if at > teams_until and inst.attr("map") == "teams":
-            teams_until = regions.end[at]
-        if at > element_until and (inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"):
-            element_until = regions.end[at]
+        if inst.op in OPENERS:
+            if at > teams_until and inst.attr("map") == "teams":
+                teams_until = regions.end[at]
+            if at > element_until and (inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"):
+                element_until = regions.end[at]
         for access in accesses(inst):
             if access.buffer.space in ("cell", "local"):
                 continue
