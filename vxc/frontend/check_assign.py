@@ -20,7 +20,7 @@ Steps = Generator[tuple[Any, At], Any, Any]
 
 
 def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     sign = node.op[:-1]
     if isinstance(node.target, syntax.Name):
         found = at.scope.find(node.target.name)

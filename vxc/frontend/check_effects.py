@@ -9,7 +9,7 @@ from vxc.dtypes import F32, F64, I32, I64, U32, U64, DType
 from vxc.frontend import syntax, typed
 from vxc.frontend.check_args import arity, named
 from vxc.frontend.check_assign import row_loop, writable
-from vxc.frontend.check_attrs import attributes
+from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import ATOMICS, BUILTINS
 from vxc.frontend.check_expr import require_bool
 from vxc.frontend.check_tiles import TILES
@@ -37,7 +37,7 @@ def _call_stmt(st: State, node: syntax.CallStmt, at: At) -> Any:
 
 def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DType]:
     """The dtype of the element, for a `let` that binds its value before."""
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     call = node.call
     arity(at, call, 2, f"write `{call.func.name}(y[i], value)`")
@@ -62,7 +62,7 @@ def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DTy
 
 
 def _assert(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     args = node.call.args
     if len(args) not in (1, 2) or (len(args) == 2 and not isinstance(args[1], syntax.String)):
@@ -74,7 +74,7 @@ def _assert(st: State, node: syntax.CallStmt, at: At) -> Steps:
 
 
 def _print(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     args = node.call.args
     labelled = bool(args) and isinstance(args[0], syntax.String)

@@ -71,8 +71,9 @@ _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
-    ("lanes", AttrDef("int")),  # @lanes written on the loop
+    ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
+    ("vector", AttrDef("int")),  # @vector: elements accessed at once
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),

@@ -34,6 +34,10 @@ from vxc.passes.lower_scan import lower_scan
 from vxc.passes.team import Team
 from vxc.semantics import Order
 
+WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
+    "vector": "one element is accessed at a time",
+    "stages": "an iteration's copies begin when the one before is done",
+}
 TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
 UNROLLED = 64  # slots of a spread tile whose loop is unrolled, so that they are registers
 EFFECTS = ("assert", "print")
@@ -212,6 +216,10 @@ def run(plan: Plan, context: Context) -> Plan:
     if several:
         text = f"kernel {several[0]} has several roles, which are not lowered to threads yet"
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
+    for kernel in plan.kernels:
+        for inst in kernel.insts:
+            for name in WISHES.keys() & dict(inst.attrs).keys() if inst.op == "loop" else ():
+                context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {WISHES[name]}", kernel.name, inst.loc)
     return plan.with_kernels(map(lower_kernel, plan.kernels))
 
 
