@@ -29,6 +29,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.accumulate import kind_of
 from vxc.passes.lower_reduce import Reduction, accumulator_of
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.team import Team
@@ -39,7 +40,6 @@ WISHES = {  # attributes of the author's that no pass realises yet -> what is do
     "stages": "an iteration's copies begin when the one before is done",
 }
 TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
-UNROLLED = 64  # slots of a spread tile whose loop is unrolled, so that they are registers
 EFFECTS = ("assert", "print")
 
 
@@ -158,7 +158,7 @@ class Threads:
         """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
         b, total = self.b, loop.operands[1].value
         slots = -(-total // self.team.group)
-        with b.loop(0, slots, kind="unroll" if slots <= UNROLLED else "serial", name="slot") as slot:
+        with b.loop(0, slots, kind=kind_of(slots), name="slot") as slot:
             e = b.emit("add", b.emit("mul", slot, self.team.group), self.team.lane, name=loop.result.name)
             with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():
                 inner = Rewriter(b, ChainMap({loop.result: e}, rewriter.mapping))
