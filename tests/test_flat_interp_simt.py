@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -296,8 +298,9 @@ store @y, %n, %r
 
 def test_a_place_in_the_source_or_in_the_note():
     plan = plan_of(grid("1", "@y: f32[32] out", "@y", "store @y, %t, 0.0:f32 !2:5"))
+    source = Source("k.vx", "kernel k(out y: f32[32]) {\n    y[t] = 0.0;\n}\n")
     with pytest.raises(VxcError) as caught:
-        run_flat(plan, {}, {}, source=Source("k.vx", "kernel k(out y: f32[32]) {\n    y[t] = 0.0;\n}\n"))
+        run_flat(plan.with_kernels(replace(k, source=source) for k in plan.kernels), {}, {})
     assert caught.value.diagnostics[0].place == "k.vx:2:5"
     with pytest.raises(VxcError) as caught:
         run_flat(plan, {}, {})

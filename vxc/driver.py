@@ -17,7 +17,7 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, compile_cuda
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
-from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
+from vxc.frontend.check import NO_DEFINES, check, kernel_names, no_kernel, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
@@ -44,7 +44,7 @@ class Compiled:
     @cached_property
     def _passed(self) -> tuple[dict[str, Plan], tuple[Remark, ...]]:
         """The plan after each pass that ran, and what the passes said."""
-        context = Context(self.target, self.source, self.debug)
+        context = Context(self.target, self.debug)
         plans: dict[str, Plan] = {}
         PIPELINE.run(self.tile, context, plans.__setitem__)
         return plans, tuple(context.remarks)
@@ -65,13 +65,13 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        return emit(self.plan, self.source.name if self.source else "", debug=self.debug, bounds=self.max_registers is None)
+        return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
     def binary(self) -> Binary:
         """Machine code, PTX and resources. Raises VxcError (E06xx, E0702)."""
         fp = self.plan.kernels[0].attr("fp", "exact") if self.plan.kernels else "exact"
-        sources = [self.source] if self.source else []
+        sources = [k.source for k in self.plan.kernels if k.source]
         return compile_cuda(
             self.cuda, f"{self.plan.name}.cu", self.target.name, fp, max_registers=self.max_registers, line_info=self.debug, sources=sources
         )
@@ -138,9 +138,10 @@ def _finished(compiled: Compiled) -> Compiled:
 def _only(names: list[str], source: Source) -> str:
     if len(names) == 1:
         return names[0]
+    if not names:
+        raise no_kernel(source)
     known = ", ".join(f"`{name}`" for name in names)
-    message = f"{source.name} defines {len(names)} kernels: {known}" if names else f"{source.name} defines no kernel"
-    raise VxcError(Diagnostic("E0234", message, help="name one, with -k on the command line" if names else "write `kernel name(...) { ... }`"))
+    raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
 
 
 def _resumable(plan: Plan) -> Plan:

@@ -8,14 +8,14 @@ import sys
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module, refuse_terminal
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module, refuse_terminal
 from vxc.cli.compiling import build, resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
 from vxc.frontend import syntax
-from vxc.frontend.check import check, kernel_names, program_names
+from vxc.frontend.check import check, kernel_names, no_kernel, program_names
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
 from vxc.runtime.arrays import write_array

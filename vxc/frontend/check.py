@@ -42,6 +42,13 @@ NO_DEFINES: Defines = MappingProxyType({})
 Typed = Union[TypedKernel, TypedProgram]
 
 
+def no_kernel(source: Source) -> VxcError:
+    """The error for a file without what is to be compiled (E0234)."""
+    what = "defines no kernel" if source.text.strip() else "is empty"
+    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
+    return VxcError(Diagnostic("E0234", f"{source.name} {what}", source, help=hint))
+
+
 def kernel_names(module: syntax.Module) -> list[str]:
     """The kernels that a file defines, in order."""
     return [item.name for item in module.items if type(item) is syntax.Kernel]
@@ -69,8 +76,10 @@ def check(
     """
     items = collect(module, source, resolve)
     known = items.kernels | items.programs
+    if not known:
+        raise no_kernel(source)
     if name not in known:
-        hint = suggestion(name, known, f"there is {', '.join(known)}" if known else "the file defines no kernel")
+        hint = suggestion(name, known, f"there is {', '.join(known)}")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
     checked, found = _checked(items, name, defines, reduce_chunk)

@@ -42,12 +42,15 @@ class Program:
     regions: Regions
     written: frozenset[str]
     attrs: Mapping[str, Any]
+    source: Source | None
 
     @classmethod
-    def of(cls, name: str, insts: tuple[Inst, ...], handlers: Mapping[str, Callable], attrs: Mapping[str, Any]) -> Program:
+    def of(
+        cls, name: str, insts: tuple[Inst, ...], handlers: Mapping[str, Callable], attrs: Mapping[str, Any], source: Source | None
+    ) -> Program:
         steps = tuple(Step(handlers[i.op], i, tuple(map(_argument, i.operands)), at) for at, i in enumerate(insts))
         written = frozenset(i.operands[0].name for i in insts if i.op in ("store", "atomic"))
-        return cls(name, steps, Regions.of(insts), written, attrs)
+        return cls(name, steps, Regions.of(insts), written, attrs, source)
 
 
 def _argument(operand) -> str | np.ndarray | Buffer:
@@ -67,7 +70,6 @@ class Machine:
     program: Program
     env: dict[str, np.ndarray]
     storage: dict[str, Any]
-    source: Source | None = None
     debug: bool = True
     trap_div: bool = False
     counters: Any = None
@@ -128,19 +130,16 @@ class Machine:
         return np.broadcast_to(value, self.shape)[lane].item()
 
     def fault(self, code: str, message: str, inst: Inst, lane: tuple[int, ...] | None = None, help: str = "") -> VxcError:
+        """A fault at an instruction: placed in the source where that is known, else the instruction's text is noted."""
         who = self.describe(lane) if lane is not None else ""
-        return fault(code, f"{message} ({who})" if who else message, inst, self.program.name, self.source, help)
-
-
-def fault(code: str, message: str, inst: Inst, kernel: str, source: Source | None, help: str = "") -> VxcError:
-    """A fault at an instruction: placed in the source where both are known, else the instruction's text is noted."""
-    span = None
-    if source is not None and inst.loc is not None and inst.loc[0] <= len(source.line_starts):
-        start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
-        span = Span(start, start + 1)
-    place = f" at line {inst.loc[0]}, column {inst.loc[1]}" if inst.loc and span is None else ""
-    notes = () if span else (f"in kernel @{kernel}{place}: `{print_inst(inst)}`",)
-    return VxcError(Diagnostic(code, message, source if span else None, span, notes=notes, help=help))
+        name, source, span = self.program.name, self.program.source, None
+        if source is not None and inst.loc is not None:
+            start = source.line_starts[inst.loc[0] - 1] + inst.loc[1] - 1
+            span = Span(start, start + 1)
+        place = f" at line {inst.loc[0]}, column {inst.loc[1]}" if inst.loc and span is None else ""
+        notes = () if span else (f"in kernel @{name}{place}: `{print_inst(inst)}`",)
+        text = f"{message} ({who})" if who else message
+        return VxcError(Diagnostic(code, text, source if span else None, span, notes=notes, help=help))
 
 
 class Frame:

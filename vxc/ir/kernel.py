@@ -13,6 +13,7 @@ import numpy as np
 
 from vxc.dtypes import BOOL, F32, F64, I64, DType
 from vxc.semantics import cast
+from vxc.source import Source, Span
 
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
 
@@ -131,6 +132,7 @@ class Kernel:
 
     `params` holds Values (scalars and dimensions, i64) and Buffers (space 'param' or 'workspace') in call order.
     `attrs` are the launch attributes (threads, min_blocks, max_registers ...) and choices such as fp; `done` the passes already run.
+    `source` is the .vx text that places are in, where it is known; like these it is no part of equality.
     """
 
     name: str
@@ -139,6 +141,11 @@ class Kernel:
     stage: str = "tile"
     done: tuple[str, ...] = ()
     attrs: tuple[tuple[str, Attr], ...] = ()
+    source: Source | None = field(default=None, compare=False)
+
+    def span(self, inst: Inst) -> Span | None:
+        """The word of the source at which an instruction stands."""
+        return self.source.span_at(*inst.loc) if self.source and inst.loc else None
 
     def attr(self, name: str, default=None):
         for key, value in self.attrs:

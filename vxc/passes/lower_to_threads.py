@@ -59,7 +59,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
         rewriter.mapping[loop.result] = index
         threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
-    made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items())
+    made = b.build(kernel.name, kernel.params, stage="thread", attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
 

@@ -50,7 +50,7 @@ def run(plan: Plan, context: Context) -> Plan:
         kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
         kernels.append(kernel)
         args = tuple(map(rewriter, entry.operands[1:]))
-        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel, context)
+        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel)
         entries.emit("launch", grid, *args, kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
 
@@ -79,7 +79,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
-    return b.build(kernel.name, kernel.params, stage="team", attrs=attrs.items())
+    return b.build(kernel.name, kernel.params, stage="team", attrs=attrs.items(), source=kernel.source)
 
 
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
@@ -159,7 +159,7 @@ def _team(regions: Regions, loop: int) -> int:
     return min(WARP, _wanted(regions.insts[loop], inside))
 
 
-def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Context) -> Operand:
+def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:
     """The number of blocks, computed in the plan from the launch's arguments."""
     device = [inst for inst in nest.prologue if not OPS[inst.op].pure]
     needed = {x.name for loop in nest.loops for x in loop.operands if isinstance(x, Value)}
@@ -168,7 +168,7 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
             needed.update(x.name for x in inst.operands if isinstance(x, Value))
     for inst in device:
         if inst.result.name in needed:
-            raise VxcError([_device_bound(nest.loops[0], context)])
+            raise VxcError(_device_bound(kernel, nest.loops[0]))
     rewriter = Rewriter(b, dict(arguments))
     rewriter.copy_all(inst for inst in nest.prologue if inst.result.name in needed)
     total = trips(b, nest.loops[0], rewriter, dimensions(kernel))
@@ -176,13 +176,12 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
     return total if rows == 1 else b.emit("ceildiv", total, rows)
 
 
-def _device_bound(loop: Inst, context: Context) -> Diagnostic:
-    span = context.source.span_at(*loop.loc) if context.source and loop.loc else None
+def _device_bound(kernel: Kernel, loop: Inst) -> Diagnostic:
     return Diagnostic(
         "E0403",
         "the number of iterations of a top-level `parallel` loop is read from device memory",
-        context.source,
-        span,
+        kernel.source,
+        kernel.span(loop),
         help="pass the bound as a scalar parameter, or loop over the whole dimension and test the index with `if`",
     )
 
