@@ -21,7 +21,7 @@ from vxc.frontend.parse import parse
 from vxc.source import Source
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted([*(ROOT / "samples").glob("*.vx"), *(ROOT / "tests" / "parse").glob("*.vx")])
+FILES = [*sorted((ROOT / "samples").glob("*.vx")), *[ROOT / "tests" / "every_construct.vx"] * 4]
 LIMIT = 5.0  # seconds of one text
 _TOKEN = re.compile(r'#[^\n]*|"[^"\n]*"|\w+(?:\.\d+)?|\s+|[-=!<>&|+*/^:.]{1,3}|.', re.DOTALL)
 _WORDS = """
@@ -97,12 +97,13 @@ def _number(r: random.Random, text: list[str]) -> list[str]:
 def _statement(r: random.Random, text: list[str]) -> list[str]:
     """A statement deleted, repeated or moved."""
     ends = [0, *(i + 1 for i, token in enumerate(text) if token in (";", "{", "}"))]
-    k = r.randrange(len(ends))
-    part = text[ends[k] : ends[k + 1]] if k + 1 < len(ends) else []
-    keep = r.choice((True, False))
-    rest = text if keep else text[: ends[k]] + text[ends[k] + len(part) :]
-    at = r.choice(ends)
-    return rest[:at] + part * r.choice((0, 1, 1)) + rest[at:]
+    whole = [(a, z) for a, z in zip(ends, ends[1:]) if text[z - 1] == ";"]
+    if not whole:
+        return text
+    start, stop = r.choice(whole)
+    rest = text if r.choice((True, False)) else text[:start] + text[stop:]
+    at = r.choice(ends) if len(rest) == len(text) else start
+    return rest[:at] + text[start:stop] + rest[at:] if r.random() < 0.7 else rest
 
 
 def _class(token: str) -> str:

@@ -48,10 +48,10 @@ def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DTy
     if array.dtype not in _ATOMIC_TYPES:
         types = ", ".join(map(str, _ATOMIC_TYPES))
         fail(at, "E0203", f"`{call.func.name}` on elements of type `{array.dtype}`", target, help=f"atomics take {types}")
-    is_row = bool(extents_of(selected))
-    if is_row:
+    is_row = any(pick.extent is not None or pick.row for pick in selected)
+    if extents_of(selected):
         fit(st, at, row, array, extents_of(selected), target.span)
-    index = indices(at, row, selected, target.span)
+    index = row.wrap_each(indices(at, row, selected, target.span), target.span)
     value = yield call.args[1], at.but(row=row if is_row else None)
     expr = row.wrap(assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), node.span)
     st.read(array)

@@ -52,6 +52,8 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
     binders = []
     for binder in node.binders:
         binders.append((yield from _binder(st, binder, inner, node.kind)))
+    if position in ("grid", "persistent"):
+        _blocks(at, node, binders)
     mark = st.tick()
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
     body = yield node.body, inner.but(loops=(*at.loops, node.kind), order=order, marks=(*at.marks, mark))
@@ -71,6 +73,15 @@ def _placed(at: At, node: syntax.Loop) -> None:
         fail(at, "E0232", f"a `persistent` loop stands in `{at.loops[-1]}`", node, help=hint)
     if node.kind in ("pipelined", "persistent") and in_grid(at) and not in_block(at):
         fail(at, "E0232", f"a `{node.kind}` loop stands in `parallel`", node, help="use `serial`: a block runs it as a whole")
+
+
+def _blocks(at: At, node: syntax.Loop, binders: list) -> None:
+    """The indices of a grid are digits of one number, so that all but the first have ranges known before it runs."""
+    before = {symbol for symbol, *_ in binders}
+    for binder, (symbol, *bounds) in zip(node.binders[1:], binders[1:]):
+        if not all(dims.is_arithmetic(bound, before) for bound in bounds):
+            hint = "let it run over the longest range, and test it with `if`"
+            fail(at, "E0401", f"the range of `{symbol.name}` in a `{node.kind}` depends on more than sizes and scalars", binder, help=hint)
 
 
 def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:

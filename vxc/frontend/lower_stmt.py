@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import get_args
 
-from vxc.frontend import typed
+from vxc.frontend import dims, typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
@@ -59,7 +59,7 @@ def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
     symbols = {symbol for symbol, *_ in node.binders}
     before: dict[typed.Expr, Scalar] = {}
     for bound in (b for _, *bounds in node.binders for b in bounds):
-        if _is_arithmetic(bound, symbols):
+        if dims.is_arithmetic(bound, symbols):
             before[bound] = yield bound
     kind = _kind(low, node)
     with ExitStack() as nest:
@@ -91,24 +91,6 @@ def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: 
     if node.kind in BLOCKS and kind == "parallel":
         attrs.setdefault("threads", THREADS)
     return low.out.loop(start, stop, None if step == ONE else step, kind=kind, name=name, **attrs)
-
-
-def _is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
-    """True for plain arithmetic that mentions none of the binders."""
-    todo = [expr]
-    while todo:
-        match item := todo.pop():
-            case typed.Var(symbol=symbol) if symbol.kind != "var" and symbol not in binders:
-                pass
-            case typed.Const():
-                pass
-            case typed.Op():
-                todo.extend(item.args)
-            case typed.Cast():
-                todo.append(item.arg)
-            case _:
-                return False
-    return True
 
 
 def branch(low: Lowering, node: typed.If, name: str) -> Steps:

@@ -119,12 +119,15 @@ def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> list[tupl
     """Copies the body with `map` and `layout` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
     how: dict[int, str] = {}
+    teams: dict[int, int] = {}
     widths: list[tuple[Inst, int]] = []
     for i, inst in enumerate(body):
         if is_parallel(inst):
             how[i] = _how(regions, i, how, spread_teams)
             lanes = _team(regions, i) if how[i] == "teams" else group
-            lanes = next((body[p].attr("lanes") for p in regions.parents(i) if how.get(p) == "teams"), lanes)
+            lanes = next((teams[p] for p in regions.parents(i) if p in teams), lanes)
+            if how[i] == "teams":
+                teams[i] = lanes
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
