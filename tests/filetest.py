@@ -120,7 +120,7 @@ def _lower(test: FileTest) -> str:
 
 
 def _pass(test: FileTest) -> str:
-    p, context = PASSES[test.action], Context(target(TARGET), test.source)
+    p, context = PASSES[test.action], Context(target(TARGET))
     whole = True
     if _is_ir(test.source.text):
         before = read_ir(test.source)
@@ -140,9 +140,9 @@ def _pass(test: FileTest) -> str:
 
 def _emit(test: FileTest) -> str:
     typed = _typed(test)
-    plan = PIPELINE.run(lower(typed), Context(target(TARGET), test.source))
+    plan = PIPELINE.run(lower(typed), Context(target(TARGET)))
     agree(test, plan, _interpreter(typed), [_flat(plan, order) for order in ORDERS])
-    text = emit(plan, test.source.name)
+    text = emit(plan)
     return text[text.index("// kernel ") :]
 
 

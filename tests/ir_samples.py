@@ -47,7 +47,7 @@ def _scalar(b: Builder, op: str) -> None:
 
 def _loop(b: Builder) -> None:
     with b.loop(0, N, kind="parallel", independent="proved") as i:
-        with b.loop(i, 0, -1, kind="serial", name="k", unroll=2) as k:
+        with b.loop(i, 0, -1, kind="serial", name="k", unroll=2, vector=4) as k:
             b.emit("store", Y, k, 1)
 
 

@@ -184,18 +184,6 @@ def test_a_let_of_a_grid_keeps_its_value():
     assert kernels(HEAD + "let m = f[0]; f = 1; w = m;" + TAIL)
 
 
-def test_layouts():
-    text = """kernel k<W = 4>(out y: f32[8]) { grid b in 1 {
-        @layout([i, j, r in W - 2] -> [(i % 8) * W + j // 2 + 32 * r, j % 2]) fragment f: f32[16, 64];
-        @layout([i, j]
-            -> [i, j ^ (i % 8)]) shared s: f16[16, 64];
-        @layout([e] -> [e // W % 32, e - e - 1 + (e + 1)]) parallel e in 64 { f[0, e] = 1; } } }"""
-    lines = stripped(text)
-    assert lines[1] == "fragment f: f32[16, 64] = None @layout([i, j, r in 2] -> [((i % 8) * 4) + (j // 2) + (32 * r), j % 2])"
-    assert lines[2] == "shared s: f16[16, 64] = None @layout([i, j] -> [i, j ^ (i % 8)])"
-    assert lines[3] == "parallel e in 0..64 step 1 {'layout': '[e] -> [(e // 4) % 32, (e - e - 1) + (e + 1)]'}"
-
-
 def test_loops_of_a_block():
     lines = inside("persistent p in 4 { serial q in c as i64 { if q > 2 { break; } let z = f[0]; } } local l: f32[4] = 1;")
     assert lines[0] == "persistent p in 0..4 step 1" and "    fragment z: f32[8] = None" in lines
@@ -243,14 +231,6 @@ REJECTED = [
     ("E0232", "§grid q in 4 { }", "a `grid` stands inside another loop"),
     ("E0221", "pipelined q in 4 { §break; }", "`break` directly in `pipelined`"),
     ("E0221", "serial q in 4 { parallel i in 4 { §continue; } }", "`continue` directly in `parallel`"),
-    ("E0220", "@stages(§0) pipelined q in 4 { }", "`@stages` takes an integer of at least 1, not 0"),
-    ("E0220", "@layout(§[i, j] -> [i]) shared z: f32[4, 4];", "a layout of 1 result, where `z` needs an index for each of 2 dimensions"),
-    ("E0220", "@layout(§[i, j] -> [i]) fragment z: f32[4, 4];", "a layout of 1 result, where `z` needs a thread and a slot"),
-    ("E0220", "@layout([i, r in §2] -> [i]) shared z: f32[4];", "replicas of a `shared` array"),
-    ("E0220", "@layout([i, §r in 0] -> [i, 0]) fragment z: f32[4];", "0 replicas"),
-    ("E0220", "@layout(§[i, i] -> [i, 0]) fragment z: f32[4, 4];", "a dimension occurs twice in a layout"),
-    ("E0220", "@layout([i] -> [§b, 0]) fragment z: f32[4];", "a layout is arithmetic on its dimensions"),
-    ("E0220", "@layout([i] -> [§exp(i), 0]) fragment z: f32[4];", "a layout is arithmetic on its dimensions"),
 ]  # fmt: skip
 
 
@@ -260,7 +240,6 @@ def test_a_statement_is_rejected(code, text, message):
 
 
 OUTSIDE = [
-    ("E0220", "kernel k(out y: f32[1]) { @threads(§100) grid b in 1 { } }", "`@threads` takes a multiple of 32 up to 1024, not 100"),
     ("E0232", "kernel k(out y: f32[1]) { serial q in 4 { §persistent p in 4 { } } }", "a `persistent` loop stands in `serial`"),
     ("E0232", "kernel k(x: f32[1], out y: f32[1]) { §gemm(x, x, y); }", "`gemm` stands outside a `grid`"),
     ("E0232", "kernel k(x: f32[1], out y: f32[1]) { §copy(x, y); }", "`copy` stands outside a `grid`"),
@@ -270,8 +249,3 @@ OUTSIDE = [
 @pytest.mark.parametrize("code, text, message", OUTSIDE, ids=[row[1] for row in OUTSIDE])
 def test_a_kernel_is_rejected(code, text, message):
     rejects(text, code, message)
-
-
-def test_the_way_out_of_wrong_threads():
-    text = "kernel k(out y: f32[1]) { @threads(§2048) grid b in 1 { } }"
-    rejects(text, "E0220", "`@threads` takes a multiple of 32 up to 1024, not 2048", "write `@threads(128)`")

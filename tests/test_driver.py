@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
 import vxc
@@ -15,6 +16,7 @@ from vxc import driver
 from vxc.cuda.emit import emit
 from vxc.diag import VxcError
 from vxc.driver import compile, compile_ir
+from vxc.interp.flat_interp import run_flat
 from vxc.ir.printer import print_plan
 from vxc.pipeline import PASSES, PIPELINE
 from vxc.source import Source
@@ -160,3 +162,34 @@ def test_importing_vxc_loads_nothing_else():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     with pytest.raises(AttributeError, match="no attribute 'no_such'"):
         vxc.no_such
+
+
+# ---- files that are imported -----------------------------------------------------------------------------------------
+
+LIBRARY = "\n" * 8 + """kernel sums(x: f32[N], out y: f32[N]) { parallel i in N { y[0] = x[i]; } }
+kernel parts(x: i64[N], n: i64, out y: i64[N // 2]) { parallel i in N // 2 { y[i] = x[i] // n; } }
+"""
+
+
+def imported(tmp_path, text: str):
+    (tmp_path / "lib.vx").write_text(LIBRARY)
+    return Source(str(tmp_path / "main.vx"), f'import "lib.vx"; {text}')
+
+
+def test_places_of_an_imported_kernel_are_in_its_file(tmp_path):
+    with pytest.raises(VxcError) as caught:
+        compile(imported(tmp_path, "program p(x: f32[N], out y: f32[N]) { sums(x, y); }"))
+    assert [(d.code, d.place) for d in caught.value.diagnostics] == [("E0312", f"{tmp_path / 'lib.vx'}:9:59")]
+    column = LIBRARY.split("\n")[9].index("x[i] //") + 1
+    made = compile(imported(tmp_path, "program p(x: i64[N], n: i64, out y: i64[N // 2]) { parts(x, n, y); }"), debug=True)
+    assert f'#line 10 "{tmp_path / "lib.vx"}"' in made.cuda and f"{tmp_path / 'lib.vx'}:10:{column}: error[E0724]" in made.cuda
+    with pytest.raises(VxcError) as caught:
+        run_flat(made.plan, {"x": np.ones(4, np.int64)}, {"n": 0}, trap_div=True)
+    assert caught.value.diagnostics[0].place == f"{tmp_path / 'lib.vx'}:10:{column}"
+
+
+def test_what_a_call_requires_is_placed_at_the_call(tmp_path):
+    source = imported(tmp_path, "program p(x: i64[N], n: i64, out y: i64[M]) { parts(x, n, y); }")
+    with pytest.raises(VxcError) as caught:
+        run_flat(compile(source).plan, {"x": np.ones(4, np.int64), "y": np.ones(3, np.int64)}, {"n": 1}, source=source)
+    assert (caught.value.diagnostics[0].code, caught.value.diagnostics[0].place) == ("E0705", f"{tmp_path / 'main.vx'}:1:{source.text.index('parts(') + 1}")

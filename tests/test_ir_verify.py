@@ -77,6 +77,7 @@ TILE = [
     ('%i = loop 0, %n, 0 {kind="serial"}; end %i', "E0515 the step of a `loop` is 0"),
     ('%i = loop 0, %n {kind="serial", layout="[i] -> i"}; end %i',
      "E0515 attribute `layout` of `loop` is malformed: `i` does not fit in layout `[i] -> i`"),
+    ('%i = loop 0, %n {kind="serial", vector=3}; end %i', "E0515 attribute `vector` of `loop` is 3, not a power of two"),
     ("%a: f32 = load @x, 0, 0 {width=3}", "E0515 attribute `width` of `load` is 3, not a power of two"),
     ("%j = scan %n {order=[1, 4, 3, 1]}; end %j",
      "E0515 attribute `order` of `scan` is no order: lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not 3"),

@@ -113,8 +113,8 @@ def test_scan_and_bounds_before_the_nest():
         parallel i in M { y[i] = cumsum(x[i]); } }"""
     assert body(text) == """\
   %0: i64 = ceildiv %N, 2
-  %i = loop 0, %M {kind="parallel"}
-    %j = loop 0, %0 {kind="parallel", lanes=4}
+  %i = loop 0, %M {kind="parallel", lanes=4}
+    %j = loop 0, %0 {kind="parallel"}
       %1: f32 = load @x, %i, %j
       store @y, %i, %j, %1
     end %j

@@ -19,7 +19,7 @@ from vxc.source import Source
 def prove(text: str, **defines) -> tuple[Plan, Context]:
     source = Source("k.vx", text)
     module = parse(source)
-    context = Context(target=None, source=source)
+    context = Context(target=None)
     return run_pass(PROVE_PARALLEL, lower(check(module, source, module.items[0].name, defines)), context), context
 
 

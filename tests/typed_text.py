@@ -53,8 +53,7 @@ def _stmt(stmt: typed.Stmt, depth: int) -> list[str]:
             return [f"{pad}{result}atomic_{stmt.op} {_element(stmt)}, {expr(stmt.value)}"]
         case typed.Declare():
             shape = ", ".join(map(expr, stmt.array.shape))
-            layout = f" @layout({stmt.layout})" if stmt.layout else ""
-            return [f"{pad}{stmt.array.space} {stmt.array.name}: {stmt.array.dtype}[{shape}] = {stmt.init and expr(stmt.init)}{layout}"]
+            return [f"{pad}{stmt.array.space} {stmt.array.name}: {stmt.array.dtype}[{shape}] = {stmt.init and expr(stmt.init)}"]
         case typed.Loop():
             ranges = ", ".join(f"{s.name} in {expr(a)}..{expr(b)} step {expr(c)}" for s, a, b, c in stmt.binders)
             more = f" {dict(stmt.attrs)}" * bool(stmt.attrs) + " row" * stmt.row + (f" scan {stmt.scan_order}" if stmt.scan_order else "")

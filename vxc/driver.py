@@ -18,7 +18,7 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, compile_cuda
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DType
-from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
+from vxc.frontend.check import NO_DEFINES, check, kernel_names, no_kernel, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
@@ -50,7 +50,7 @@ class Compiled:
     @cached_property
     def _passed(self) -> tuple[dict[str, Plan], tuple[Remark, ...]]:
         """The plan after each pass that ran, and what the passes said."""
-        context = Context(self.target, self.source, self.debug)
+        context = Context(self.target, self.debug)
         plans: dict[str, Plan] = {}
         PIPELINE.run(self.tile, context, plans.__setitem__)
         return plans, tuple(context.remarks)
@@ -72,13 +72,13 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        return emit(self.plan, self.source.name if self.source and self.typed else "", debug=self.debug, bounds=self.max_registers is None)
+        return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
     def binary(self) -> Binary:
         """Machine code, PTX and resources. Raises VxcError: as `cuda`, E0601, E0602 (NVRTC), E0702 (it rejects the text)."""
         fp = self.plan.kernels[0].attr("fp", "exact") if self.plan.kernels else "exact"
-        sources = [self.source] if self.source else []
+        sources = [k.source for k in self.plan.kernels if k.source]
         return compile_cuda(
             self.cuda, f"{self.plan.name}.cu", self.target.name, fp, max_registers=self.max_registers, line_info=self.debug, sources=sources
         )
@@ -151,7 +151,8 @@ def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH,
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
-    plan, text = read_placed(source)
+    plan = read_placed(source)
+    text = plan.kernels[0].source if plan.kernels else None
     compiled = Compiled(_resumable(plan), target_of(target), None, text, debug, maxrregcount)
     try:
         with _COLLECTOR.paused():
@@ -171,9 +172,10 @@ def only(names: list[str], source: Source) -> str:
     """The one name. Raises VxcError E0234 where there is none or more."""
     if len(names) == 1:
         return names[0]
+    if not names:
+        raise no_kernel(source)
     known = listed([f"`{name}`" for name in names])
-    message = f"{source.name} defines {len(names)} kernels: {known}" if names else f"{source.name} defines no kernel"
-    raise VxcError(Diagnostic("E0234", message, help="name one, with -k on the command line" if names else "write `kernel name(...) { ... }`"))
+    raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
 
 
 def _resumable(plan: Plan) -> Plan:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from vxc.ir.plan import Plan
 from vxc.ir.verify import verify
-from vxc.source import Source
 from vxc.target import Target
 
 
@@ -34,10 +33,9 @@ class Remark:
 
 @dataclass(frozen=True)
 class Context:
-    """What passes may know besides the plan. `source` is the .vx text for diagnostics, None when the input was IR."""
+    """What passes may know besides the plan."""
 
     target: Target
-    source: Source | None = None
     debug: bool = False
     remarks: list[Remark] = field(default_factory=list)
     pass_name: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import FILES, Mutant
+from mutants.mutant import Mutant
 
 TEXT = (
     # ---- emitted text ----

@@ -55,4 +55,4 @@ def prove(kernel: TypedKernel, settings: Settings) -> None:
     """Lower, verify and prove. Raises VxcError with what is wrong."""
     plan = lower(kernel)
     verify(plan)
-    run_pass(PROVE_PARALLEL, plan, Context(target(settings.arch or DEFAULT_ARCH), kernel.source, settings.debug))
+    run_pass(PROVE_PARALLEL, plan, Context(target(settings.arch or DEFAULT_ARCH), settings.debug))

@@ -16,9 +16,9 @@ from typing import Any
 
 import click
 
-from vxc.diag import Diagnostic, VxcError, read_source, render_all
+from vxc.diag import VxcError, read_source, render_all
 from vxc.dtypes import DTYPES, DType
-from vxc.frontend.check import check, check_module
+from vxc.frontend.check import check, check_module, no_kernel
 from vxc.frontend.parse import parse
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import TypedKernel
@@ -147,13 +147,6 @@ def typed_kernels(module: Module, source: Source, settings: Settings) -> list[Ty
     if not module.items:
         raise no_kernel(source)
     return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk)
-
-
-def no_kernel(source: Source) -> VxcError:
-    """The error for a file without what a command needs."""
-    what = "defines no kernel" if source.text.strip() else "is empty"
-    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
-    return VxcError(Diagnostic("E0234", f"{source.name} {what}", help=hint))
 
 
 # ---- output ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from difflib import get_close_matches
 
 import click
@@ -50,7 +49,7 @@ def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) ->
 
 def _run(source: Source, passes: list[Pass], context: Context, settings: Settings) -> Plan:
     """One plan through the passes, unless -k names another. Raises VxcError E0523 where their order is impossible."""
-    plan, text = read_placed(source)
+    plan = read_placed(source)
     if settings.kernel not in (None, plan.name):
         return plan
     try:
@@ -59,5 +58,5 @@ def _run(source: Source, passes: list[Pass], context: Context, settings: Setting
     except PipelineError as error:
         raise VxcError(Diagnostic("E0523", str(error), source, help="`vxc passes` shows what each pass needs and gives")) from None
     for chosen in passes:
-        plan = run_pass(chosen, plan, replace(context, source=text))
+        plan = run_pass(chosen, plan, context)
     return plan

@@ -9,7 +9,7 @@ from functools import partial
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, no_kernel, note, pairs, print_json, read_module
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
 from vxc.cli.output import refuse_terminal, write
 from vxc.diag import Diagnostic, VxcError, listed
@@ -17,7 +17,7 @@ from vxc.diff import Difference, Executor, Results, ast_executor, first_differen
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
 from vxc.frontend import syntax
-from vxc.frontend.check import check, kernel_names, program_names
+from vxc.frontend.check import check, kernel_names, no_kernel, program_names
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
 from vxc.runtime.arrays import save_array

@@ -21,12 +21,12 @@ from vxc.target import MAX_PARAMETER_BYTES
 _WIDEST = 120  # columns of a function head
 
 
-def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool = False, bounds: bool = True) -> str:
+def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = True) -> str:
     """The text of all kernels of a plan at stage=thread.
 
-    `source_name` is the .vx file in comments and, with `lines`, in `#line`. With `debug` the text checks indices, divisors
-    and assertions, and stops with the place in the source. With `bounds` the head of a kernel says how many threads a block has;
-    NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
+    With `lines`, comments and `#line` name the .vx file of each kernel, where it is known. With `debug` the text checks indices,
+    divisors and assertions, and stops with the place in the source. With `bounds` the head of a kernel says how many threads a block
+    has; NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
     """
     shared = _shared_arguments(plan)
     externs: dict[tuple[str, str], str] = {}
@@ -35,10 +35,11 @@ def emit(plan: Plan, source_name: str = "", *, lines: bool = True, debug: bool =
         _check(kernel)
         names = Names()
         params = [_parameter(p, names, kernel.name not in shared) for p in kernel.params]
-        body = Body(kernel, names, source_name, lines, debug)
+        name = kernel.source.name if lines and kernel.source else ""
+        body = Body(kernel, names, name, debug)
         write_statements(body)
         externs |= body.externs
-        kernels.append("\n".join([_comment(kernel, source_name), _head(kernel, params, bounds), *body.lines, "}"]))
+        kernels.append("\n".join([_comment(kernel, name), _head(kernel, params, bounds), *body.lines, "}"]))
     arena = [f"extern __shared__ __align__(16) unsigned char {ARENA}[];"] * any(k.attr("shared_bytes") for k in plan.kernels)
     text = "\n\n".join([*arena, *externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))

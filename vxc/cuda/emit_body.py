@@ -26,10 +26,10 @@ _DEEPEST = 40  # levels of indentation shown, so that a text stays linear in its
 class Body:
     """One kernel on its way to text: `lines` holds what is written so far, `externs` the device functions called, each once.
 
-    `source_name` is the file that places are in, `directives` whether `#line` names it; `debug` asks for checks.
+    `source_name` is the file that places are in, "" for no `#line`; `debug` asks for checks.
     """
 
-    def __init__(self, kernel: Kernel, names: Names, source_name: str, directives: bool, debug: bool):
+    def __init__(self, kernel: Kernel, names: Names, source_name: str, debug: bool):
         self.names, self.source_name, self.debug = names, source_name, debug
         self.lines: list[str] = []
         self.externs: dict[tuple[str, str], str] = {}
@@ -40,7 +40,6 @@ class Body:
         self._texts: dict[str, str] = {}  # of values that stand in their use
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
-        self._directives = directives and source_name != ""
         self._line = 0  # of the source, that the last `#line` named
 
     # ---- lines -------------------------------------------------------------------------------------------------------
@@ -52,7 +51,7 @@ class Body:
             self.lines += self.directive(inst)
 
     def directive(self, inst: Inst) -> list[str]:
-        return [line_directive(inst.loc[0], self.source_name)] if self._directives and inst.loc else []
+        return [line_directive(inst.loc[0], self.source_name)] if self.source_name and inst.loc else []
 
     def write(self, text: str) -> None:
         self.lines.append("  " * min(self._depth, _DEEPEST) + text)

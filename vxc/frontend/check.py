@@ -15,7 +15,8 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.frontend import syntax
 from vxc.frontend.check_assign import ASSIGNMENTS
-from vxc.frontend.check_attrs import ORDER, attributes
+from vxc.frontend.attr_table import ORDER
+from vxc.frontend.check_attrs import attributes, no_attributes, orders_something
 from vxc.frontend.check_bind import BINDINGS
 from vxc.frontend.check_calls import CALLS
 from vxc.frontend.check_effects import EFFECTS
@@ -39,6 +40,13 @@ from vxc.source import Source
 Defines = Mapping[str, int | bool | DType]
 NO_DEFINES: Defines = MappingProxyType({})
 Typed = Union[TypedKernel, TypedProgram]
+
+
+def no_kernel(source: Source) -> VxcError:
+    """The error for a file without what is to be compiled (E0234)."""
+    what = "defines no kernel" if source.text.strip() else "is empty"
+    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
+    return VxcError(Diagnostic("E0234", f"{source.name} {what}", source, help=hint))
 
 
 def kernel_names(module: syntax.Module) -> list[str]:
@@ -68,8 +76,10 @@ def check(
     """
     items = collect(module, source, resolve)
     known = items.kernels | items.programs
+    if not known:
+        raise no_kernel(source)
     if name not in known:
-        hint = suggestion(name, known, f"there is {', '.join(known)}" if known else "the file defines no kernel")
+        hint = suggestion(name, known, f"there is {', '.join(known)}")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
     checked, found = _checked(items, name, defines, reduce_chunk)
@@ -173,7 +183,7 @@ def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, Typed]:
     for node, source in job.items.examples if job.call is None else ():
         if node.name == kernel.name:
             here = At(Scope(), source)
-            yield from attributes(st, node.attrs, "example", here)
+            no_attributes(node, here, "example")
             samples.append((node, source, (yield from read_example(here, kernel, node))))
     values = generic_values(kernel, samples[0][2]) if samples else {}
     values |= {g.name: defines[g.name] for g in kernel.generics if g.name in defines}
@@ -181,16 +191,18 @@ def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, Typed]:
     way = "give it with `-D {}`, a default, or an `example` line" if job.call is None else f"write `{kernel.name}(.., {{}})`"
     yield from bind_generics(at, kernel.generics, values, way)
     program = isinstance(kernel, syntax.Program)
-    attrs = yield from attributes(st, kernel.attrs, "program" if program else "kernel", at)
-    st.attrs |= attrs
+    if program:
+        no_attributes(kernel, at, "program")
+    attrs = yield from attributes(kernel.attrs, "kernel", at)
+    orders_something(kernel.attrs, "kernel", kernel.body, at)
     sig = yield from signature(st, at, kernel.params, defines if job.call is None else job.call)
     examples = [typed_example(At(Scope(), source), node, kernel, sig, given, defines) for node, source, given in samples]
     example = examples[0] if examples else None
     if program:
         return (yield from _program(st, job, at, sig, example))
     body = yield kernel.body, at.but(order=tuple((key, attrs[key]) for key in ORDER if key in attrs))
-    kept = {"fp": "exact"} | {key: value for key, value in attrs.items() if key in ("fp", "native")}
-    return TypedKernel(kernel.name, sig.params, sig.dims, body, tuple(sorted(kept.items())), st.source, kernel.span, example)
+    kept = (("fp", attrs.get("fp", "exact")),)
+    return TypedKernel(kernel.name, sig.params, sig.dims, body, kept, st.source, kernel.span, example)
 
 
 def _program(st: State, job: _Header, at: At, sig: Signature, example: Example | None) -> Generator[Any, Any, TypedProgram]:

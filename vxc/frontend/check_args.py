@@ -1,4 +1,4 @@
-"""What calls of builtins have in common: the number of their arguments, and their named ones."""
+"""What calls of builtins have in common: whether they reduce or scan, the number of their arguments, and their named ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from typing import Any
 
 from vxc.frontend import syntax
 from vxc.frontend.scope import At, count, fail, suggestion
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
+
+SCAN_CALLS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+assert set(SCAN_CALLS.values()) == set(SCANS)
+
+
+def is_reduction(node: syntax.Call) -> bool:
+    """Whether a call reduces a row: `max(x)` does, `max(a, b)` compares two."""
+    name = node.func.name
+    return name in REDUCTIONS and (len(node.args) == (2 if name == "dot" else 1) or name not in SCALAR_OPS or bool(node.named))
+
+
+def is_ordered(node: syntax.Expr) -> bool:
+    """Whether this is a reduction or scan, which has an order."""
+    return isinstance(node, syntax.Call) and (is_reduction(node) or node.func.name in SCAN_CALLS)
 
 
 def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:

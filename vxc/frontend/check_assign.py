@@ -20,7 +20,7 @@ Steps = Generator[tuple[Any, At], Any, Any]
 
 
 def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     sign = node.op[:-1]
     if isinstance(node.target, syntax.Name):
         found = at.scope.find(node.target.name)
@@ -43,7 +43,7 @@ def _assign(st: State, node: syntax.Assign, at: At) -> Steps:
         return
     if extents_of(selected):
         fit(st, at, row, array, extents_of(selected), node.target.span)
-    index = indices(at, row, selected, node.target.span)
+    index = row.wrap_each(indices(at, row, selected, node.target.span), node.target.span)
     value = yield node.value, at.but(row=row)
     store = _store(st, node, at, array, index, value, sign)
     store = typed.Store(array, index, row.wrap(store.value, node.span), node.span)

@@ -11,9 +11,8 @@ from typing import Any
 from vxc.dtypes import DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_assign import row_loop
-from vxc.frontend.check_attrs import attributes, no_attributes
+from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import ATOMICS
-from vxc.frontend.check_layout import layout_text
 from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
 from vxc.frontend.scope import At, State, bind, dtype_named, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
@@ -27,7 +26,7 @@ _REMEMBERED = 16  # terms of a form kept for a let: sizes are short, and a chain
 
 
 def _let(st: State, node: syntax.Let, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     dtype = _scalar_type(at, node.type, node) if node.type is not None else None
     if node.mutable:
         return (yield from _var(st, node, at, dtype))
@@ -106,7 +105,7 @@ def _scalar_type(at: At, type_: syntax.TypeExpr, node: syntax.Let) -> DType:
 
 
 def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
-    attrs = yield from attributes(st, node.attrs, "declaration", at)
+    no_attributes(node, at, node.space)
     dtype = dtype_named(at, node.type.name, node.type.span)
     if not node.type.dims:
         fail(at, "E0231", f"`{node.name}` has no dimensions", node.type, help=f"write `var {node.name}: {dtype};` for a scalar")
@@ -122,14 +121,11 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
             hint = "use literals and generics, or fix the dimension with `-D`"
             fail(at, "E0231", f"`{node.name}` needs a constant size", dim, help=hint)
         shape.append(size)
-    layout = None
-    if "layout" in attrs:
-        layout = yield from layout_text(at, attrs["layout"], f"`{node.name}`", len(shape), node.space == "shared")
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
-    yield from _storage(st, at, array, node.init, node.span, layout)
+    yield from _storage(st, at, array, node.init, node.span)
 
 
-def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Span, layout: str | None = None) -> Steps:
+def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Span) -> Steps:
     """Declare an array and fill it: with one value, or element by element with a row."""
     row, expr, fills = Row("statement"), None, True
     if init is not None:
@@ -137,7 +133,7 @@ def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Sp
         value = yield init, at.but(row=row)
         expr, fills = assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), not value.row
     bind(at, array.name, array.span, array)
-    at.out.append(typed.Declare(array, expr if fills else None, span, layout))
+    at.out.append(typed.Declare(array, expr if fills else None, span))
     if not fills:
         whole = [Pick(dims.const(0, span), size, dims.const(1, span)) for size in array.shape]
         store = typed.Store(array, indices(at, row, whole, span), row.wrap(expr, span), span)

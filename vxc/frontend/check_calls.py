@@ -8,8 +8,8 @@ from typing import Any
 
 from vxc.dtypes import BOOL, DTYPES, F32, I64
 from vxc.frontend import syntax
-from vxc.frontend.check_args import arity, named
-from vxc.frontend.check_expr import BINARY, SCAN_CALLS, UNARY, apply, choose, fold, require_bool
+from vxc.frontend.check_args import SCAN_CALLS, arity, is_reduction, named
+from vxc.frontend.check_expr import BINARY, UNARY, apply, choose, fold, require_bool
 from vxc.frontend.check_reduce import reduction, scan
 from vxc.frontend.inline import FnBody, body, inline
 from vxc.frontend.scope import At, State, dtype_named, fail, suggestion
@@ -29,7 +29,7 @@ BUILTINS = {*FUNCTIONS, *REDUCTIONS, *SCAN_CALLS, *CONVERSIONS, *STATEMENTS}
 
 def _call(st: State, node: syntax.Call, at: At) -> Any:
     name = node.func.name
-    if name in REDUCTIONS and (len(node.args) == (2 if name == "dot" else 1) or name not in FUNCTIONS or node.named):
+    if is_reduction(node):
         return reduction(st, node, at)
     if name in FUNCTIONS:
         return _function(st, node, at)

@@ -9,7 +9,7 @@ from vxc.dtypes import F32, F64, I32, I64, U32, U64, DType
 from vxc.frontend import syntax, typed
 from vxc.frontend.check_args import arity, named
 from vxc.frontend.check_assign import row_loop, writable
-from vxc.frontend.check_attrs import attributes
+from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import ATOMICS, BUILTINS
 from vxc.frontend.check_expr import require_bool
 from vxc.frontend.check_tiles import TILES
@@ -37,7 +37,7 @@ def _call_stmt(st: State, node: syntax.CallStmt, at: At) -> Any:
 
 def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DType]:
     """The dtype of the element, for a `let` that binds its value before."""
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     call = node.call
     arity(at, call, 2, f"write `{call.func.name}(y[i], value)`")
@@ -48,10 +48,10 @@ def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DTy
     if array.dtype not in _ATOMIC_TYPES:
         types = ", ".join(map(str, _ATOMIC_TYPES))
         fail(at, "E0203", f"`{call.func.name}` on elements of type `{array.dtype}`", target, help=f"atomics take {types}")
-    is_row = bool(extents_of(selected))
-    if is_row:
+    is_row = any(pick.extent is not None or pick.row for pick in selected)
+    if extents_of(selected):
         fit(st, at, row, array, extents_of(selected), target.span)
-    index = indices(at, row, selected, target.span)
+    index = row.wrap_each(indices(at, row, selected, target.span), target.span)
     value = yield call.args[1], at.but(row=row if is_row else None)
     expr = row.wrap(assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), node.span)
     st.read(array)
@@ -62,7 +62,7 @@ def _atomic(st: State, node: syntax.CallStmt, at: At) -> Generator[Any, Any, DTy
 
 
 def _assert(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     args = node.call.args
     if len(args) not in (1, 2) or (len(args) == 2 and not isinstance(args[1], syntax.String)):
@@ -74,7 +74,7 @@ def _assert(st: State, node: syntax.CallStmt, at: At) -> Steps:
 
 
 def _print(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from attributes(st, node.attrs, "call", at)
+    no_attributes(node, at)
     named(at, node.call)
     args = node.call.args
     labelled = bool(args) and isinstance(args[0], syntax.String)

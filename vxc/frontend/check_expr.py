@@ -13,11 +13,12 @@ from typing import Any
 
 from vxc.dtypes import BOOL, F64, I64, DType
 from vxc.frontend import syntax
+from vxc.frontend.check_args import is_ordered
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.scope import At, State, dtype_named, fail
-from vxc.frontend.typed import Cast, Cond, Const, Op
+from vxc.frontend.typed import Cond, Const, Op
 from vxc.frontend.values import Branch, Value, common, convert, rounded, typed
-from vxc.semantics import REDUCTIONS, SCANS, accepts, result_dtype
+from vxc.semantics import accepts, result_dtype
 from vxc.source import Span
 
 Task = Generator[tuple[Any, At], Value, Any]
@@ -27,8 +28,6 @@ BINARY = {
     ">>": "shr", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
 }  # fmt: skip
 UNARY = {"-": "neg", "!": "not", "~": "bitnot"}
-SCAN_CALLS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
-assert set(SCAN_CALLS.values()) == set(SCANS)
 _COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _FLAGS = {"eq": operator.eq, "ne": operator.ne, "and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -151,9 +150,6 @@ def apply(st: State, at: At, name: str, values: list[Value], span: Span, what: s
     _accepts(at, name, dtype, what, span)
     if name in DIVIDES and isinstance(exprs[1], Const) and exprs[1].value == 0:
         _by_zero(at, values[1].span)
-    native = st.attrs.get("native")
-    if native and any(isinstance(e, Cast) and e.arg.dtype.name == native for e in exprs) and name not in _COMPARE:
-        fail(at, "E0401", f"arithmetic in {native} is not compiled yet", span, help="remove `@native`: it is then done in f32")
     return Value(span, Op(name, tuple(exprs), result_dtype(name, dtype), at.place(span)), row=any(v.row for v in values))
 
 
@@ -215,15 +211,9 @@ def choose(at: At, cond: Value, then: Value, other: Value, span: Span, how: str)
 
 
 def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
-    operand = node.operand
-    for attr in node.attrs:
-        if attr.name in ("fp", "native"):
-            fail(at, "E0401", f"`@{attr.name}` of one expression is not compiled yet", attr, help="write it before `kernel`")
-    if not (isinstance(operand, syntax.Call) and (operand.func.name in REDUCTIONS or operand.func.name in SCAN_CALLS)):
-        hint = "write it directly before `sum(..)`, `dot(..)` or another reduction"
-        fail(at, "E0220", "an attribute before something that is no reduction", node.attrs[0], help=hint)
-    order = dict(at.order) | (yield from attributes(st, node.attrs, "reduction", at))
-    return replace((yield operand, at.but(order=tuple(order.items()))), span=node.span)
+    position = "reduction" if is_ordered(node.operand) else "expression"
+    order = dict(at.order) | (yield from attributes(node.attrs, position, at))
+    return replace((yield node.operand, at.but(order=tuple(order.items()))), span=node.span)
 
 
 EXPRESSIONS = {

@@ -61,6 +61,7 @@ def check_body(st: State, block: syntax.Block, at: At, callees: Callees) -> Gene
                 body.locals.append((yield from _local(st, stmt, at)))
             elif isinstance(stmt, syntax.CallStmt):
                 body.calls.append((yield from _call(st, stmt, at, callees)))
+                _one_discipline(body.calls, stmt, at)
             else:
                 fail(at, "E0232", "a program is made of `let`, `local` and kernel calls", stmt, help="move this into a kernel")
         except VxcError as found:
@@ -69,6 +70,14 @@ def check_body(st: State, block: syntax.Block, at: At, callees: Callees) -> Gene
                 at.scope.names.setdefault(stmt.name, (UNKNOWN, stmt.name_span))
     body.lets = tuple((let.symbol, let.value) for let in out if isinstance(let, Let))
     return body
+
+
+def _one_discipline(calls: list[ProgramCall], stmt: syntax.CallStmt, at: At) -> None:
+    """The machine code of a program is made in one go, with one float discipline."""
+    first, last = (dict(call.kernel.attrs)["fp"] for call in (calls[0], calls[-1]))
+    if first != last:
+        message = f"`{calls[-1].kernel.name}` is `@fp({last})` in a program whose first kernel is `@fp({first})`, which is not compiled yet"
+        fail(at, "E0401", message, stmt.call.func, help="give all kernels of a program the same `@fp`")
 
 
 def _pure(st: State, node: Any, at: At) -> Steps:
@@ -85,7 +94,7 @@ def _pure(st: State, node: Any, at: At) -> Steps:
 
 def _local(st: State, node: syntax.Decl, at: At) -> Generator[Any, Any, Array]:
     """An array in global memory: its size may depend on dimensions."""
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at, "local")
     dtype = dtype_named(at, node.type.name, node.type.span)
     if not node.type.dims:
         fail(at, "E0231", f"`{node.name}` has no dimensions", node.type, help=f"write `local {node.name}: {dtype}[1];`")
@@ -105,7 +114,7 @@ def _local(st: State, node: syntax.Decl, at: At) -> Generator[Any, Any, Array]:
 
 
 def _call(st: State, node: syntax.CallStmt, at: At, callees: Callees) -> Generator[Any, Any, ProgramCall]:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     call, name = node.call, node.call.func.name
     if name not in callees.kernels:
         fail(at, "E0234", f"there is no kernel `{name}`", call.func, help=suggestion(name, callees.kernels, "define or import it"))

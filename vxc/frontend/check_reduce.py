@@ -8,8 +8,7 @@ from typing import Any
 
 from vxc.dtypes import BOOL
 from vxc.frontend import dims, syntax
-from vxc.frontend.check_args import arity, axis_of
-from vxc.frontend.check_expr import SCAN_CALLS
+from vxc.frontend.check_args import SCAN_CALLS, arity, axis_of
 from vxc.frontend.rows import Row, check_axis
 from vxc.frontend.scope import At, State, fail, in_grid
 from vxc.frontend.typed import Let, Reduce, Scan, Symbol, Var
@@ -18,7 +17,7 @@ from vxc.semantics import FRAGMENT_ORDER, REDUCTIONS, Order, accumulator, reduce
 
 Task = Generator[tuple[Any, At], Value, Any]
 
-_TEAM = 32  # lanes of a reduction inside a grid: a warp
+TEAM = 32  # lanes of a reduction inside a grid: a warp
 
 
 def reduction(st: State, node: syntax.Call, at: At) -> Any:
@@ -96,9 +95,9 @@ def order_of(st: State, at: At, row: Row, axis: int | None, node: syntax.Call) -
     if st.reduce_chunk is not None:
         given.setdefault("chunk", st.reduce_chunk)
     grid = in_grid(at)
-    if grid and given.get("lanes", 1) > _TEAM:
-        hint = f"leave out `@lanes`, or give at most {_TEAM}"
-        fail(at, "E0220", f"a reduction inside a `grid` has at most {_TEAM} lanes, not {given['lanes']}", node, help=hint)
+    if grid and given.get("lanes", 1) > TEAM:
+        hint = f"leave out `@lanes`, or give at most {TEAM}"
+        fail(at, "E0220", f"a reduction inside a `grid` has at most {TEAM} lanes, not {given['lanes']}", node, help=hint)
     spaces = {array.space for array, _ in row.loads}
     if grid and spaces and spaces <= {"fragment", "shared"} and (axis is not None or row.rank == 1):
         return replace(FRAGMENT_ORDER, **given)
@@ -109,4 +108,4 @@ def order_of(st: State, at: At, row: Row, axis: int | None, node: syntax.Call) -
     if order.chunk == 0 and length is None:
         hint = "give a number of at least 1, or fix the length with a generic or `-D`"
         fail(at, "E0220", "a chunk of 0 is a whole row, and the length of this one is not known when compiling", node, help=hint)
-    return replace(order, lanes=min(order.lanes, _TEAM), parts=given.get("parts", 1)) if grid else order
+    return replace(order, lanes=min(order.lanes, TEAM), parts=given.get("parts", 1)) if grid else order

@@ -12,9 +12,10 @@ from typing import Any
 from vxc.diag import VxcError
 from vxc.dtypes import I64
 from vxc.frontend import dims, syntax, typed
-from vxc.frontend.check_attrs import ORDER, attributes, no_attributes
+from vxc.frontend.attr_table import ORDER
+from vxc.frontend.check_attrs import attributes, no_attributes, orders_something
 from vxc.frontend.check_expr import require_bool
-from vxc.frontend.check_layout import layout_text
+from vxc.frontend.check_reduce import TEAM
 from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Const, Stmt, Symbol
@@ -23,6 +24,7 @@ Steps = Generator[tuple[Any, At], Any, Any]
 
 
 def _block(st: State, node: syntax.Block, at: At) -> Steps:
+    no_attributes(node, at)
     out: list[Stmt] = []
     inner = at.but(scope=Scope(at.scope), out=out, hoist=out, row=None)
     for stmt in node.stmts:
@@ -39,19 +41,24 @@ def _block(st: State, node: syntax.Block, at: At) -> Steps:
 
 
 def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
-    attrs = yield from attributes(st, node.attrs, node.kind, at)
     _placed(at, node)
+    position = "inner persistent" if node.kind == "persistent" and at.loops else node.kind
+    attrs = yield from attributes(node.attrs, position, at)
+    orders_something(node.attrs, position, node.body, at)
+    if node.kind == "parallel" and in_grid(at) and attrs.get("lanes", 1) > TEAM:
+        where = next(attr for attr in node.attrs if attr.name == "lanes")
+        fail(at, "E0220", f"a loop inside a `grid` has at most {TEAM} lanes, not {attrs['lanes']}", where, help="give fewer, or none")
     inner = at.but(scope=Scope(at.scope))
     binders = []
     for binder in node.binders:
         binders.append((yield from _binder(st, binder, inner, node.kind)))
+    if position in ("grid", "persistent"):
+        _blocks(at, node, binders)
     mark = st.tick()
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
     body = yield node.body, inner.but(loops=(*at.loops, node.kind), order=order, marks=(*at.marks, mark))
     st.ends[mark] = st.clock
-    if "layout" in attrs:
-        attrs["layout"] = yield from layout_text(at, attrs["layout"], "the loop", len(binders), shared=False)
-    kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ("chunk", "parts")))
+    kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ORDER or (k, node.kind) == ("lanes", "parallel")))
     at.out.append(typed.Loop(node.kind, tuple(binders), body, kept, node.span))
 
 
@@ -66,6 +73,15 @@ def _placed(at: At, node: syntax.Loop) -> None:
         fail(at, "E0232", f"a `persistent` loop stands in `{at.loops[-1]}`", node, help=hint)
     if node.kind in ("pipelined", "persistent") and in_grid(at) and not in_block(at):
         fail(at, "E0232", f"a `{node.kind}` loop stands in `parallel`", node, help="use `serial`: a block runs it as a whole")
+
+
+def _blocks(at: At, node: syntax.Loop, binders: list) -> None:
+    """The indices of a grid are digits of one number, so that all but the first have ranges known before it runs."""
+    before = {symbol for symbol, *_ in binders}
+    for binder, (symbol, *bounds) in zip(node.binders[1:], binders[1:]):
+        if not all(dims.is_arithmetic(bound, before) for bound in bounds):
+            hint = "let it run over the longest range, and test it with `if`"
+            fail(at, "E0401", f"the range of `{symbol.name}` in a `{node.kind}` depends on more than sizes and scalars", binder, help=hint)
 
 
 def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:
@@ -84,7 +100,7 @@ def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:
 
 
 def _if(st: State, node: syntax.If, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     cond = yield node.cond, at
     require_bool(at, cond, "the condition of `if`")
     if cond.flag is not None:
@@ -106,7 +122,7 @@ def _arm(arm: syntax.Block | syntax.If, at: At) -> Steps:
 
 
 def _while(st: State, node: syntax.While, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+    no_attributes(node, at)
     mark = st.tick()
     inner = at.but(loops=(*at.loops, "while"), marks=(*at.marks, mark))
     cond = yield node.cond, inner.but(hoist=None)
@@ -116,8 +132,8 @@ def _while(st: State, node: syntax.While, at: At) -> Steps:
     at.out.append(typed.While(cond.expr, body, node.span))
 
 
-def _leave(st: State, node: syntax.Break | syntax.Continue, at: At) -> Steps:
-    yield from no_attributes(st, node, at)
+def _leave(st: State, node: syntax.Break | syntax.Continue, at: At) -> None:
+    no_attributes(node, at)
     word = "break" if isinstance(node, syntax.Break) else "continue"
     kind = at.loops[-1] if at.loops else ""
     if kind not in ("serial", "while"):
@@ -127,6 +143,7 @@ def _leave(st: State, node: syntax.Break | syntax.Continue, at: At) -> Steps:
 
 
 def _return(st: State, node: syntax.Return, at: At) -> None:
+    no_attributes(node, at)
     fail(at, "E0222", "`return` stands outside a function", node, help="assign to an `out` parameter")
 
 

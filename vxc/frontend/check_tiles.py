@@ -10,7 +10,7 @@ from vxc.dtypes import BF16, BOOL, F16, F32, F64, F8E4M3, F8E5M2, I8, I32, U8, D
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_args import arity, named
 from vxc.frontend.check_assign import writable
-from vxc.frontend.check_attrs import attributes
+from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.rows import Pick
 from vxc.frontend.scope import At, State, fail, in_block, in_grid, label
 from vxc.frontend.subscripts import picks, place
@@ -22,8 +22,8 @@ Steps = Generator[tuple[Any, At], Any, Any]
 ACCUMULATORS = {F16: F32, BF16: F32, F8E4M3: F32, F8E5M2: F32, F32: F32, F64: F64, I8: I32, U8: I32}  # by the type of the factors
 
 
-def _begin(st: State, node: syntax.CallStmt, at: At, number: int, sample: str) -> Steps:
-    yield from attributes(st, node.attrs, "call", at)
+def _begin(node: syntax.CallStmt, at: At, number: int, sample: str) -> None:
+    no_attributes(node, at)
     name = node.call.func.name
     arity(at, node.call, number, f"write `{sample}`")
     if not in_grid(at):
@@ -54,7 +54,7 @@ class _Tile:
 
 
 def _copy(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from _begin(st, node, at, 2, "copy(source, target)")
+    _begin(node, at, 2, "copy(source, target)")
     given = named(at, node.call, ("pad",)).get("pad")
     tiles = []
     for arg in node.call.args:
@@ -123,7 +123,7 @@ def _window(tile: _Tile, extents: tuple[Expr, ...], at: At) -> Window:
 
 
 def _gemm(st: State, node: syntax.CallStmt, at: At) -> Steps:
-    yield from _begin(st, node, at, 3, "gemm(a, b, acc)")
+    _begin(node, at, 3, "gemm(a, b, acc)")
     a, b, acc = (_whole(at, arg) for arg in node.call.args)
     flags = {"trans_a": False, "trans_b": False}
     for name, arg in named(at, node.call, tuple(flags)).items():

@@ -78,6 +78,24 @@ def linear(expr: typed.Expr, forms: Forms) -> Form:
     return done[0]
 
 
+def is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
+    """True for plain arithmetic that mentions none of the binders."""
+    todo = [expr]
+    while todo:
+        match item := todo.pop():
+            case typed.Var(symbol=symbol) if symbol.kind != "var" and symbol not in binders:
+                pass
+            case typed.Const():
+                pass
+            case typed.Op():
+                todo.extend(item.args)
+            case typed.Cast():
+                todo.append(item.arg)
+            case _:
+                return False
+    return True
+
+
 def _leaf(item: typed.Expr, forms: Forms) -> Form:
     if isinstance(item, typed.Const) and item.dtype.is_int:
         return integer(int(item.value))

@@ -8,6 +8,7 @@ from typing import Any
 
 from vxc.dtypes import DType
 from vxc.frontend import syntax
+from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_expr import choose, require_bool
 from vxc.frontend.generics import bind_generics, known
 from vxc.frontend.scope import At, Scope, State, bind, count, dtype_named, fail, suggestion
@@ -115,6 +116,7 @@ def body(st: State, node: FnBody, at: At) -> Steps:
         if not todo:
             fail(at, "E0222", f"`{node.name}` may end without `return`", node, help="end every path in `return`")
         stmt = todo.pop()
+        no_attributes(stmt, at)
         if isinstance(stmt, syntax.Return):
             result = yield stmt.value, at
             expr = assign(at, result, node.result, f"the result of `{node.name}`")

@@ -9,6 +9,7 @@ from pathlib import Path
 from vxc.diag import Diagnostic, Label, VxcError, read_source
 from vxc.dtypes import DTYPES
 from vxc.frontend import syntax
+from vxc.frontend.check_attrs import misplaced
 from vxc.frontend.check_calls import BUILTINS
 from vxc.frontend.parse import parse
 from vxc.source import Source, Span
@@ -41,6 +42,7 @@ def collect(module: syntax.Module, source: Source, resolve: Resolve = read_besid
     while todo:
         here, text, path = todo.pop(0)
         for item in here.items:
+            items.errors += _misplaced(item, text)
             if isinstance(item, syntax.Import):
                 _import(items, item, text, path, seen, todo, resolve)
             elif isinstance(item, syntax.Example):
@@ -48,6 +50,17 @@ def collect(module: syntax.Module, source: Source, resolve: Resolve = read_besid
             else:
                 _add(items, item, text, names)
     return items
+
+
+def _misplaced(item: syntax.Item, text: Source) -> list[Diagnostic]:
+    """Attributes of functions, imports and parameters, none of which is honoured."""
+    position = _POSITIONS.get(type(item))
+    bearers = [(attr, position) for attr in item.attrs if position]
+    bearers += [(attr, "parameter") for param in getattr(item, "params", ()) for attr in param.attrs]
+    return [wrong for attr, position in bearers if (wrong := misplaced(attr, position, text))]
+
+
+_POSITIONS = {syntax.Fn: "fn", syntax.Extern: "extern fn", syntax.Import: "import"}
 
 
 def _import(items: Items, item: syntax.Import, text: Source, path: tuple[str, ...], seen: set, todo: list, resolve: Resolve) -> None:

@@ -66,9 +66,10 @@ def _launched(call: ProgramCall, host: Lowering, sizes: dict[Expr, Operand], tak
     kernel = call.kernel
     given = {p: host.buffers[a] if isinstance(a, Array) else host.run(a) for p, a in zip(kernel.params, call.args)}
     given |= {dim: sizes[size] if size in sizes else host.run(size) for dim, size in zip(kernel.dims, call.dims)}
-    signature = Signature(kernel, Lowering(kernel.source, HOST, host.out), given)
+    place = host.source.position(call.span.start)
+    signature = Signature(kernel, Lowering(kernel.source, HOST, host.out, place), given)
     name = next(name for n in count(1) if (name := f"{kernel.name}_{n}" if n > 1 else kernel.name) not in taken)
-    host.out.at(host.source.position(call.span.start)).emit("launch", 1, *signature.arguments, kernel=name)
+    host.out.at(place).emit("launch", 1, *signature.arguments, kernel=name)
     return _body(kernel, name, signature)
 
 
@@ -78,4 +79,4 @@ def _body(kernel: TypedKernel, name: str, signature: Signature) -> Kernel:
     body.buffers.update(signature.buffers)
     for statement in kernel.body:
         body.run(statement)
-    return body.out.build(name, signature.params, attrs=kernel.attrs)
+    return body.out.build(name, signature.params, attrs=kernel.attrs, source=kernel.source)

@@ -23,14 +23,15 @@ Handler = Callable[["Lowering", Any, str], "Steps | Operand | None"]
 class Lowering:
     """Instructions so far (`out`), and what each symbol and array of the tree has become.
 
-    `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the
+    `place` is that of everything that is lowered, where it is not where the source says. `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the
     node whose handler runs. `depth` counts the loops around that node.
     """
 
-    def __init__(self, source: Source, handlers: dict[type, Handler], out: Builder) -> None:
+    def __init__(self, source: Source, handlers: dict[type, Handler], out: Builder, place: tuple[int, int] | None = None) -> None:
         self.source = source
         self.handlers = handlers
         self.out = out
+        self.place = place
         self.depth = 0
         self.values: dict[Symbol, Operand] = {}
         self.buffers: dict[Array, Buffer] = {}
@@ -53,7 +54,7 @@ class Lowering:
 
     def _begin(self, item: Any, name: str, suspended: list) -> Operand | None:
         """Start a node's handler; the result of one that has no children is there at once."""
-        self.out.loc = self.source.position(item.span.start)
+        self.out.loc = self.place or self.source.position(item.span.start)
         steps = self.handlers[type(item)](self, item, name)
         if type(steps) is not GeneratorType:
             return steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import get_args
 
-from vxc.frontend import typed
+from vxc.frontend import dims, typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
@@ -17,6 +17,8 @@ from vxc.ir.kernel import Const, Scalar
 ONE = Const(1)
 KINDS = ("parallel", "serial", "unroll")  # the same in the IR
 BLOCKS = ("grid", "persistent")
+EVERY_LEVEL = ("independent", "threads")
+OUTERMOST = ("lanes",)  # they share an iteration of the whole nest
 THREADS = 128  # of a block, where nothing is written
 
 
@@ -57,7 +59,7 @@ def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
     symbols = {symbol for symbol, *_ in node.binders}
     before: dict[typed.Expr, Scalar] = {}
     for bound in (b for _, *bounds in node.binders for b in bounds):
-        if _is_arithmetic(bound, symbols):
+        if dims.is_arithmetic(bound, symbols):
             before[bound] = yield bound
     kind = _kind(low, node)
     with ExitStack() as nest:
@@ -65,8 +67,8 @@ def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
             operands = []
             for bound in bounds:
                 operands.append(before[bound] if bound in before else (yield bound))
-            innermost = symbol is node.binders[-1][0]
-            low.values[symbol] = nest.enter_context(_open_loop(low, node, kind, symbol.name, operands, innermost))
+            outermost, innermost = symbol is node.binders[0][0], symbol is node.binders[-1][0]
+            low.values[symbol] = nest.enter_context(_open_loop(low, node, kind, symbol.name, operands, outermost, innermost))
         low.depth += 1
         for statement in node.body:
             yield statement
@@ -74,40 +76,21 @@ def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
 
 
 def _kind(low: Lowering, node: typed.Loop) -> str:
-    """A `grid`, and an outermost `persistent` loop, is a parallel loop whose iterations are blocks; stages are no more than a wish."""
+    """A `grid`, and an outermost `persistent` loop, is a parallel loop whose iterations are blocks."""
     if node.kind in BLOCKS and not low.depth:
         return "parallel"
     return node.kind if node.kind in KINDS else "serial"
 
 
-def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: list[Scalar], innermost: bool):
-    """One level of a nest. Independence and threads are said of each level, the other attributes of the innermost."""
+def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: list[Scalar], outermost: bool, innermost: bool):
+    """One level of a nest. Independence and threads are said of each level, lanes of the outermost, what is left of the innermost."""
     start, stop, step = operands
     if node.scan_order is not None:
         return low.out.scan(stop, order=node.scan_order, name=name)
-    kept = ("independent", "lanes", "unroll", "stages") if innermost else ("independent",)
-    attrs = {key: value for key, value in node.attrs if key in kept}
+    attrs = {key: value for key, value in node.attrs if key in EVERY_LEVEL or (outermost if key in OUTERMOST else innermost)}
     if node.kind in BLOCKS and kind == "parallel":
-        attrs["threads"] = dict(node.attrs).get("threads", THREADS)
+        attrs.setdefault("threads", THREADS)
     return low.out.loop(start, stop, None if step == ONE else step, kind=kind, name=name, **attrs)
-
-
-def _is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:
-    """True for plain arithmetic that mentions none of the binders."""
-    todo = [expr]
-    while todo:
-        match item := todo.pop():
-            case typed.Var(symbol=symbol) if symbol.kind != "var" and symbol not in binders:
-                pass
-            case typed.Const():
-                pass
-            case typed.Op():
-                todo.extend(item.args)
-            case typed.Cast():
-                todo.append(item.arg)
-            case _:
-                return False
-    return True
 
 
 def branch(low: Lowering, node: typed.If, name: str) -> Steps:

@@ -55,8 +55,12 @@ class Row:
 
     def wrap(self, body: Expr, span: Span) -> Expr:
         """The body with the row lets that it uses; the next body starts afresh."""
+        return self.wrap_each((body,), span)[0]
+
+    def wrap_each(self, bodies: tuple[Expr, ...], span: Span) -> tuple[Expr, ...]:
+        """Bodies checked together, each with the row lets that they use."""
         lets, self.lets, self.memo = tuple(self.lets), [], {}
-        return LetIn(lets, body, span) if lets else body
+        return tuple(LetIn(lets, body, span) for body in bodies) if lets else bodies
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,6 @@ class State:
 
     source: Source
     functions: dict[str, tuple[syntax.Fn | syntax.Extern, Source]]
-    attrs: dict[str, Any] = field(default_factory=dict)
     reduce_chunk: int | None = None
     errors: list[Diagnostic] = field(default_factory=list)
     forms: dims.Forms = field(default_factory=dims.Forms)

@@ -8,7 +8,6 @@ from typing import Any
 
 from vxc.dtypes import I64, DType
 from vxc.frontend import dims, syntax
-from vxc.frontend.check_attrs import attributes
 from vxc.frontend.node import walk
 from vxc.frontend.scope import At, State, bind, dtype_named, fail
 from vxc.frontend.subscripts import as_index, tidy
@@ -29,7 +28,6 @@ def signature(st: State, at: At, params: tuple[syntax.Param, ...], defines: dict
     """Bind the parameters and dimensions in `at.scope`."""
     things: dict[syntax.Param, Symbol | Array] = {}
     for param in params:
-        yield from attributes(st, param.attrs, "parameter", at)
         if not param.type.dims:
             things[param] = _scalar(at, param, defines)
     found, fixed = _bind_dims(at, [p for p in params if p.type.dims], defines)

@@ -210,22 +210,19 @@ class Atomic:
 
 @node
 class Declare:
-    """A local, shared or fragment array; `init` fills every element (storage dtype). `layout` is the author's, generics
-    substituted: "[i, j] -> [thread, slot]" of a fragment, "[i, j] -> [i, j ^ (i % 8)]" (where an element lies) of a shared array.
-    """
+    """A local, shared or fragment array; `init` fills every element (storage dtype)."""
 
     array: Array
     init: Expr | None
     span: Span
-    layout: str | None = None
 
 
 @node
 class Loop:
     """`kind` is parallel, serial, unroll, grid, pipelined or persistent; binders are (symbol, start, stop, step), outermost first.
 
-    `attrs` holds checked attributes: independent, layout (str), lanes, unroll, threads, stages, vector (ints). `row` is True
-    where check made the loop from a row statement. `scan_order` is set where Scans along its one binder stand in the body.
+    `attrs` holds checked attributes: independent (str), lanes, unroll, threads, stages, vector (ints). `row` is True where
+    check made the loop from a row statement. `scan_order` is set where Scans along its one binder stand in the body.
     """
 
     kind: str
@@ -333,7 +330,7 @@ class Example:
 class TypedKernel:
     """A kernel with its generics substituted. `params` are Symbols (scalars) and Arrays in written order; `dims` the symbolic dimensions.
 
-    `attrs` holds checked kernel attributes (fp 'exact' | 'contract' | 'fast', native ...). `example` gives sample inputs.
+    `attrs` holds the kernel attribute `fp`: 'exact' | 'contract' | 'fast'. `example` gives sample inputs.
     """
 
     name: str

@@ -134,7 +134,7 @@ def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: R
 
 def _steps(kernel: TypedKernel, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
     """The plan after each step; the first only once the iterations are proven independent, for else results mean nothing."""
-    context = Context(target(arch), kernel.source)
+    context = Context(target(arch))
     at(LOWERING)
     plan = plans[LOWERING] = lower(kernel)
     verify(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
@@ -11,7 +12,7 @@ from vxc.fuzz.access import index, index_name, own, row_dims
 from vxc.fuzz.expr import bare_literal, expr, order_attributes, row_expr
 from vxc.fuzz.program import Array, Dim
 from vxc.fuzz.state import LOOSE_STEPS, STEPS, VOLUME, Binder, Context, Indices, Level, Name, Row, RowName, State
-from vxc.semantics import SCANS
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
 
 Made = tuple[list[str], Context]
 DEPTH = 3  # of expressions
@@ -271,12 +272,20 @@ def parallel(s: State, ctx: Context) -> Made | None:
     lines, inner = block(s, inner, s.random.randint(0, 5 - 2 * nested))
     last, inner = (_store if s.chance(0.7) else _row_store)(s, inner)
     attrs = ['@independent("an order names each place once")'] if level.promised else []
-    attrs += [order_attributes(s, inner)] if s.chance(0.3) else []
+    attrs += [_ordering(order_attributes(s, inner), [*lines, *last])] if s.chance(0.3) else []
     head = " ".join(a for a in [*attrs, "parallel"] if a)
     lines = [f"{head} {', '.join(ranges)} {{", *_indent([*lines, *last]), "}"]
     complete = all(b.full for b in binders)
     written = {a for a in inner.ready - ctx.ready if a in s.arrays or a in ctx.locals} - level.partial
     return lines, replace(ctx, ready=ctx.ready | written if complete else ctx.ready)
+
+
+_REDUCES = re.compile(rf"\b(?:{'|'.join(sorted({*REDUCTIONS} - {*SCALAR_OPS}))}|cum\w+)\(")
+
+
+def _ordering(attrs: str, body: list[str]) -> str:
+    """Of the attributes, those that mean something: without a reduction or scan inside, lanes only."""
+    return attrs if _REDUCES.search("\n".join(body)) else " ".join(word for word in attrs.split() if word.startswith("@lanes"))
 
 
 def _binders(s: State, ctx: Context, nested: int) -> tuple[list[Binder], list[str]]:

@@ -65,7 +65,7 @@ def run_flat(
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), w.name in loaded) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
-    options = {"source": source, "debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
+    options = {"debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
     with np.errstate(all="ignore"):  # what overflows, or is not a number, is a value here
         for call in calls.launches:
             _launch(call, storage, options)
@@ -99,7 +99,7 @@ def _unwritten(name: str, dtype: DType, space: str, shape: tuple[int, ...], stri
 
 def _launch(call: Launch, arrays: dict[str, Memory], options: dict[str, Any]) -> None:
     kernel = call.kernel
-    program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel))
+    program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel), kernel.source)
     pairs = list(zip(kernel.params, call.arguments, strict=True))
     env = {p.name: _number(p, argument) for p, argument in pairs if isinstance(p, Value)}
     storage = {p.name: arrays[argument] for p, argument in pairs if isinstance(p, Buffer)}

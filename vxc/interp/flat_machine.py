@@ -42,12 +42,15 @@ class Program:
     regions: Regions
     written: frozenset[str]
     attrs: Mapping[str, Any]
+    source: Source | None
 
     @classmethod
-    def of(cls, name: str, insts: tuple[Inst, ...], handlers: Mapping[str, Callable], attrs: Mapping[str, Any]) -> Program:
+    def of(
+        cls, name: str, insts: tuple[Inst, ...], handlers: Mapping[str, Callable], attrs: Mapping[str, Any], source: Source | None
+    ) -> Program:
         steps = tuple(Step(handlers[i.op], i, tuple(map(_argument, i.operands)), at) for at, i in enumerate(insts))
         written = frozenset(i.operands[0].name for i in insts if i.op in ("store", "atomic"))
-        return cls(name, steps, Regions.of(insts), written, attrs)
+        return cls(name, steps, Regions.of(insts), written, attrs, source)
 
 
 def _argument(operand) -> str | np.ndarray | Buffer:
@@ -67,7 +70,6 @@ class Machine:
     program: Program
     env: dict[str, np.ndarray]
     storage: dict[str, Any]
-    source: Source | None = None
     debug: bool = True
     trap_div: bool = False
     counters: Any = None
@@ -128,15 +130,13 @@ class Machine:
         return np.broadcast_to(value, self.shape)[lane].item()
 
     def fault(self, code: str, message: str, inst: Inst, lane: tuple[int, ...] | None = None, help: str = "") -> VxcError:
+        """A fault at an instruction: placed in the source where that is known, else the instruction's text is noted."""
         who = self.describe(lane) if lane is not None else ""
-        return fault(code, f"{message} ({who})" if who else message, inst, self.program.name, self.source, help)
-
-
-def fault(code: str, message: str, inst: Inst, kernel: str, source: Source | None, help: str = "") -> VxcError:
-    """A fault at an instruction: placed in the source where both are known, else the instruction's text is noted."""
-    if source is None or inst.loc is None or inst.loc[0] > len(source.line_starts):
-        return VxcError(Diagnostic(code, message, notes=(mention(kernel, inst),), help=help))
-    return VxcError(Diagnostic(code, message, source, source.element_at(*inst.loc), help=help))
+        text = f"{message} ({who})" if who else message
+        source = self.program.source
+        if source is None or inst.loc is None:
+            return VxcError(Diagnostic(code, text, notes=(mention(self.program.name, inst),), help=help))
+        return VxcError(Diagnostic(code, text, source, source.element_at(*inst.loc), help=help))
 
 
 class Frame:

@@ -77,6 +77,7 @@ _VALUES: dict[str, Callable] = {
     "order": _order,
     "layout": _layout,
     "width": _power_of_two,
+    "vector": _power_of_two,
     "lanes": _positive,
     "unroll": _positive,
     "warps": _positive,

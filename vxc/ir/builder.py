@@ -17,6 +17,7 @@ from vxc.ir.kernel import Attr, Buffer, Const, Inst, Kernel, Operand, Scalar, Va
 from vxc.ir.ops import OPS
 from vxc.ir.walk import operand_kinds
 from vxc.semantics import SCALAR_OPS, Order, result_dtype
+from vxc.source import Source
 
 _SUFFIX = re.compile(r"\.\d+$")
 _OPERANDS = frozenset((Value, Const, Buffer))
@@ -119,9 +120,10 @@ class Builder:
         stage: str = "tile",
         done: Iterable[str] = (),
         attrs: Iterable[tuple[str, Attr]] = (),
+        source: Source | None = None,
     ) -> Kernel:
         """The kernel with everything emitted so far as its body."""
-        return Kernel(name, tuple(params), tuple(self.insts), stage, tuple(done), attributes(dict(attrs)))
+        return Kernel(name, tuple(params), tuple(self.insts), stage, tuple(done), attributes(dict(attrs)), source)
 
 
 class Rewriter:

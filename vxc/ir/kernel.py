@@ -15,6 +15,7 @@ import numpy as np
 
 from vxc.dtypes import BOOL, F32, F64, I64, DType
 from vxc.semantics import cast
+from vxc.source import Source, Span
 
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
 
@@ -140,7 +141,8 @@ class Kernel:
     `params` holds Values (scalars; dimensions, which are i64) and Buffers (space 'param' or 'workspace') in call order. `done`
     are the passes already run. `attrs` are `fp` ('exact', 'contract', 'fast') and, once decided, `threads` of a block, `group`
     lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared); in IR written by
-    hand also `min_blocks` resident on a multiprocessor.
+    hand also `min_blocks` resident on a multiprocessor. `source` is the .vx text that places are in, where it is known, and no
+    part of equality.
     """
 
     name: str
@@ -149,6 +151,11 @@ class Kernel:
     stage: str = "tile"
     done: tuple[str, ...] = ()
     attrs: tuple[tuple[str, Attr], ...] = ()
+    source: Source | None = field(default=None, compare=False)
+
+    def span(self, inst: Inst) -> Span | None:
+        """The word of the source at which an instruction stands."""
+        return self.source.span_at(*inst.loc) if self.source and inst.loc else None
 
     def attr(self, name: str, default=None):
         for key, value in self.attrs:

@@ -69,8 +69,9 @@ _LOOP_ATTRS = (
     # Why iterations of a parallel loop may run in any order: "proved" (by prove-parallel), the reason that the author gave, or
     # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "one iteration".
     ("independent", AttrDef("str")),
-    ("lanes", AttrDef("int")),  # @lanes written on the loop
+    ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
+    ("vector", AttrDef("int")),  # @vector: elements accessed at once
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),

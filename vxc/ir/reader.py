@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 from lark import Lark, Token
@@ -63,11 +64,12 @@ def read_ir(source: Source, placed: bool = False) -> Plan:
     return plan
 
 
-def read_placed(source: Source) -> tuple[Plan, Source | None]:
-    """As `read_ir`, and the text that its places are in: this one, or None where places are written, of a text not known."""
+def read_placed(source: Source) -> Plan:
+    """As `read_ir`; where no places are written, which are of a text not known, instructions are placed in this text."""
     if _PLACE.search(source.text):
-        return read_ir(source), None
-    return read_ir(source, placed=True), source
+        return read_ir(source)
+    plan = read_ir(source, placed=True)
+    return plan.with_kernels(replace(kernel, source=source) for kernel in plan.kernels)
 
 
 def plan_of(kernel: Kernel) -> Plan:

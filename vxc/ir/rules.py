@@ -187,7 +187,8 @@ def _contribution(reduce: Inst, inst: Inst) -> str | None:
 
 
 def _bounds(body: Body, i: int, inst: Inst) -> str | None:
-    if Const not in map(type, inst.operands) or (body.stage == "tile" and not body.kernel.done):
+    """A `copy` reaches beyond its arrays as it likes: it reads the pad there, and stores nothing."""
+    if Const not in map(type, inst.operands) or inst.op == "copy" or (body.stage == "tile" and not body.kernel.done):
         return None
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):

@@ -58,6 +58,9 @@ def expand_copy(b: Builder, inst: Inst) -> None:
     copy_elements(b, read, write, extents, pad)
 
 
+FAR = 1 << 62  # an index that starts below this does not wrap
+
+
 class Tile(NamedTuple):
     """Elements of a buffer, from `starts` (one for each dimension) along `dims` (one for each axis) by `steps`, all positive."""
 
@@ -119,7 +122,7 @@ def _place(b: Builder, tile: Tile, extents, indices) -> tuple[list[Scalar], Scal
     for start, index, size, always in zip(tile.starts, place, tile.buffer.shape, within):
         if always:
             continue
-        from_start = isinstance(start, Const) and start.value >= 0
+        from_start = isinstance(start, Const) and 0 <= start.value < FAR
         for test in ([] if from_start else [b.emit("ge", index, 0)]) + [b.emit("lt", index, size)]:
             inside = test if inside is None else b.emit("and", inside, test)
     return place, inside

@@ -13,6 +13,8 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Scalar, constant
 from vxc.semantics import REDUCTIONS, empty, identity
 
+UNROLLED = 64  # slots, at most
+
 State = tuple[Scalar, ...]
 
 
@@ -100,10 +102,15 @@ class Slots:
         return (at,) if buffer.shape else ()
 
 
+def kind_of(count: int) -> str:
+    """The kind of a loop over so many slots: unrolled, they are registers."""
+    return "unroll" if count <= UNROLLED else "serial"
+
+
 def fold_halves(b: Builder, acc: Accumulator, slots: Slots, count: int) -> None:
     """k slots into slot 0 by h = (k+1)//2: a[i] joins a[i+h] where i+h < k, then k = h."""
     while count > 1:
         half = (count + 1) // 2
-        with b.loop(0, count - half, kind="unroll" if count <= 64 else "serial") as i:
+        with b.loop(0, count - half, kind=kind_of(count)) as i:
             slots.put(b, acc.join(b, slots.get(b, i), slots.get(b, b.emit("add", i, half))), i)
         count = half

@@ -2,7 +2,8 @@
 
 Before: stage=tile; parallel loops nest as written.
 After:  where a parallel loop holds nothing but another whose bounds do not depend on it, the two are one, whatever their
-        extents; indices are the digits of the flattened index, the innermost fastest. Loops over blocks fuse only with one another.
+        extents; indices are the digits of the flattened index, the innermost fastest. Loops over blocks fuse only with one
+        another, and an inner loop with `lanes` of its own stays. The one loop has the `vector` of the innermost.
 
     %i = loop 0, %M {.., kind="parallel"}            %0: i64 = mul %M, %N
       %j = loop 0, %N {.., kind="parallel"}          %i = loop 0, %0 {.., kind="parallel"}
@@ -64,7 +65,8 @@ def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) 
         if not isinstance(count, Const):
             total = count if total in (None, Const(1)) else b.emit("mul", total, count)
     outer = loops[0]
-    index = b.emit("loop", 0, total, name=outer.result.name, **dict(outer.attrs))
+    attrs = dict(outer.attrs) | {"vector": loops[-1].attr("vector")}
+    index = b.emit("loop", 0, total, name=outer.result.name, **attrs)
     rest = index
     for at in range(len(loops) - 1, -1, -1):
         start, _, step = (*map(rewriter, loops[at].operands), Const(1))[:3]

@@ -83,7 +83,10 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
     fragments = {i.result.name: i.result for i in kernel.insts if i.op == "fragment"}
     if not fragments:
         return kernel
-    owners, foreign = _Owners(kernel), {}
+    threads = kernel.attr("group")
+    slots = {name: -(-prod(n.value for n in buffer.shape) // threads) for name, buffer in fragments.items()}
+    foreign = {name: reason for name, buffer in fragments.items() if (reason := _too_large(slots[name] * buffer.dtype.bytes))}
+    owners = _Owners(kernel)
     for at, inst in enumerate(kernel.insts):
         for access in accesses(inst):
             name = access.buffer.name
@@ -91,17 +94,18 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
                 reason = owners.foreign(at, access.buffer, access.box)
                 if reason:
                     foreign[name] = (reason, inst.loc)
-    threads = kernel.attr("group")
-    for name, buffer in fragments.items():
-        slots = -(-prod(n.value for n in buffer.shape) // threads)
-        if name not in foreign and slots * buffer.dtype.bytes > 4 * REGISTERS:
-            foreign[name] = (f"it would take {slots * buffer.dtype.bytes // 4} registers of each thread", None)
+    for name in fragments:
         if name in foreign:
             context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1])
         else:
-            context.applied(f"fragment {name}: {slots} elements in each of {threads} threads", kernel.name)
+            context.applied(f"fragment {name}: {slots[name]} elements in each of {threads} threads", kernel.name)
     moved = {name: replace(fragments[name], space="shared") for name in foreign}
     return replace(kernel, insts=tuple(_placed(inst, moved, threads) for inst in kernel.insts))
+
+
+def _too_large(size: int) -> tuple[str, None] | None:
+    """The reason, with no place, for which a fragment of so many bytes a thread is not spread; ownership is not asked then."""
+    return (f"it would take {size // 4} registers of each thread", None) if size > 4 * REGISTERS else None
 
 
 def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:

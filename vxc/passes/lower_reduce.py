@@ -14,7 +14,7 @@ from math import gcd
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Scalar
 from vxc.ir.walk import Regions
-from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
+from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.semantics import Order, accumulator
 
 # Emits one element: (index of the element, what to do with the operands of its contribute)
@@ -97,7 +97,7 @@ class Reduction:
         if chunk == 1:
             slots.put(b, self.acc.start())
         else:
-            with b.loop(0, chunk, kind="unroll", name="k") as k:
+            with b.loop(0, chunk, kind=kind_of(chunk), name="k") as k:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
@@ -118,7 +118,7 @@ class Reduction:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
         b, v, chunk = self.b, self.order.v, self.order.chunk
         run = self.order.lanes * v
-        with b.loop(0, steps, kind="unroll", name="u") as u, b.loop(0, v, kind="unroll", name="v") as w:
+        with b.loop(0, steps, kind=kind_of(steps), name="u") as u, b.loop(0, v, kind="unroll", name="v") as w:
             e = b.emit("add", b.emit("add", start, b.emit("mul", u, run)), w)
             slot = b.emit("add", b.emit("mul", u, v), w)
             if chunk and steps * v > chunk:

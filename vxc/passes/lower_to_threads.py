@@ -30,15 +30,19 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.accumulate import kind_of
 from vxc.passes.lower_reduce import Reduction, accumulator_of
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.team import Team
 from vxc.semantics import Order
 
+WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
+    "vector": "one element is accessed at a time",
+    "stages": "an iteration's copies begin when the one before is done",
+}
 TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
-UNROLLED = 64  # slots of a spread tile whose loop is unrolled, so that they are registers
-
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
+EFFECTS = ("assert", "print")
 
 
 def lower_kernel(kernel: Kernel) -> Kernel:
@@ -57,7 +61,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
         rewriter.mapping[loop.result] = index
         threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
-    made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items())
+    made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
 
@@ -211,7 +215,7 @@ class Threads:
         """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
         b, total = self.b, loop.operands[1].value
         slots = -(-total // self.team.group)
-        with b.loop(0, slots, kind="unroll" if slots <= UNROLLED else "serial", name="slot") as slot:
+        with b.loop(0, slots, kind=kind_of(slots), name="slot") as slot:
             e = b.emit("add", b.emit("mul", slot, self.team.group), self.team.lane, name=loop.result.name)
             with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():
                 inner = Rewriter(b, ChainMap({loop.result: e}, rewriter.mapping))
@@ -259,6 +263,10 @@ def run(plan: Plan, context: Context) -> Plan:
     if several:
         text = f"kernel {several[0]} has several roles, which are not lowered to threads yet"
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
+    for kernel in plan.kernels:
+        for inst in kernel.insts:
+            for name in WISHES.keys() & dict(inst.attrs).keys() if inst.op == "loop" else ():
+                context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {WISHES[name]}", kernel.name, inst.loc)
     return plan.with_kernels(map(lower_kernel, plan.kernels))
 
 

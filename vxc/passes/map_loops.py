@@ -51,7 +51,7 @@ def run(plan: Plan, context: Context) -> Plan:
         kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
         kernels.append(kernel)
         args = tuple(map(rewriter, entry.operands[1:]))
-        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel, context)
+        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel)
         entries.emit("launch", grid, *args, kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
 
@@ -69,14 +69,18 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", independent=outer.attr("independent")) as q:
+        kept = {"independent": outer.attr("independent"), "vector": outer.attr("vector")}
+        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
-            _body(nest.body, group, rewriter, spread_teams=bool(block))
+            widths = [(outer, group), *_body(nest.body, group, rewriter, spread_teams=bool(block))]
     context.applied(_words(nest, group, rows, threads), kernel.name, loc)
+    for loop, width in widths:
+        if loop.attr("lanes", width) != width:
+            context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
-    return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items())
+    return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items(), source=kernel.source)
 
 
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
@@ -84,14 +88,22 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
     return f"parallel {nest.loops[0].result.name}: {each}, {rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
 
 
+def _other_lanes(loop: Inst, width: int) -> str:
+    each = f"{width} lanes share" if width > 1 else "a single lane runs"
+    return f"@lanes({loop.attr('lanes')}) of {loop.result.name}: {each} it, as the loops and reductions around and inside it need"
+
+
 def _group(nest: Nest) -> int:
-    """Lanes that run one iteration: what is written, else the widest order, else a warp for inner parallel loops."""
-    written = nest.loops[0].attr("lanes")
-    wanted = [inst.attr("order")[2] for inst in nest.body if inst.op in ("reduce", "scan")]
-    if written:
-        return max([written, *wanted])
-    wanted += [_loop_lanes(inst) for inst in nest.body if is_parallel(inst)]
-    return max(wanted, default=1)
+    """Lanes that run one iteration of the nest."""
+    return _wanted(nest.loops[0], nest.body)
+
+
+def _wanted(loop: Inst, body) -> int:
+    """What is written, but no less than the widest order; else that, or what the parallel loops inside ask for."""
+    wanted = [inst.attr("order")[2] for inst in body if inst.op in ("reduce", "scan")]
+    if loop.attr("lanes"):
+        return max([loop.attr("lanes"), *wanted])
+    return max([1, *wanted, *(_loop_lanes(inst) for inst in body if is_parallel(inst))])
 
 
 def _loop_lanes(loop: Inst) -> int:
@@ -104,19 +116,27 @@ def _loop_lanes(loop: Inst) -> int:
     return WARP
 
 
-def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> None:
+def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> list[tuple[Inst, int]]:
+    """Copies the body with `map` and `layout` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
     how: dict[int, str] = {}
+    teams: dict[int, int] = {}
+    widths: list[tuple[Inst, int]] = []
     for i, inst in enumerate(body):
         if is_parallel(inst):
             how[i] = _how(regions, i, how, spread_teams)
             lanes = _team(regions, i) if how[i] == "teams" else group
-            lanes = next((body[p].attr("lanes") for p in regions.parents(i) if how.get(p) == "teams"), lanes)
+            lanes = next((teams[p] for p in regions.parents(i) if p in teams), lanes)
+            if how[i] == "teams":
+                teams[i] = lanes
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
+            alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
+            widths.append((inst, 1 if alone else lanes))
             inst = inst.with_attrs(map=how[i], layout=layout, lanes=lanes if how[i] == "teams" else inst.attr("lanes"))
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
         rewriter.copy(inst)
+    return widths
 
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
@@ -138,13 +158,12 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
 
 
 def _team(regions: Regions, loop: int) -> int:
-    """Lanes that work together on an iteration of a loop: the widest order inside, or a warp for parallel loops."""
+    """Lanes that work together on an iteration of a loop: what is written, else the widest order, else a warp for parallel loops."""
     inside = [regions.insts[i] for i in regions.body(loop)]
-    wanted = [i.attr("order")[2] for i in inside if i.op in ("reduce", "scan")]
-    return min(WARP, max(wanted + [_loop_lanes(i) for i in inside if is_parallel(i)]))
+    return min(WARP, _wanted(regions.insts[loop], inside))
 
 
-def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Context) -> Operand:
+def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:
     """The number of blocks, computed in the plan from the launch's arguments."""
     device = [inst for inst in nest.prologue if not OPS[inst.op].pure]
     needed = {x.name for loop in nest.loops for x in loop.operands if isinstance(x, Value)}
@@ -153,7 +172,7 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
             needed.update(x.name for x in inst.operands if isinstance(x, Value))
     for inst in device:
         if inst.result.name in needed:
-            raise VxcError([_device_bound(nest.loops[0], context)])
+            raise VxcError(_device_bound(kernel, nest.loops[0]))
     rewriter = Rewriter(b, dict(arguments))
     rewriter.copy_all(inst for inst in nest.prologue if inst.result.name in needed)
     total = trips(b, nest.loops[0], rewriter, dimensions(kernel))
@@ -161,13 +180,12 @@ def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel, context: Cont
     return total if rows == 1 else b.emit("ceildiv", total, rows)
 
 
-def _device_bound(loop: Inst, context: Context) -> Diagnostic:
-    span = context.source.span_at(*loop.loc) if context.source and loop.loc else None
+def _device_bound(kernel: Kernel, loop: Inst) -> Diagnostic:
     return Diagnostic(
         "E0403",
         "the number of iterations of a top-level `parallel` loop is read from device memory",
-        context.source,
-        span,
+        kernel.source,
+        kernel.span(loop),
         help="pass the bound as a scalar parameter, or loop over the whole dimension and test the index with `if`",
     )
 

@@ -46,7 +46,8 @@ def nest_of(kernel: Kernel) -> Nest:
 
 def perfect_nest(insts, regions: Regions, at: int) -> tuple[list[int], list[int], int]:
     """The parallel loop at `at` and those that stand alone in it, outermost first; pure instructions between that may move
-    out; where the innermost body begins. Positions in `insts`. Loops over blocks nest only with one another.
+    out; where the innermost body begins. Positions in `insts`. Loops over blocks nest only with one another, and a loop with
+    lanes of its own begins a row.
     """
     loops, hoisted = [at], []
     indices: set[str] = set()
@@ -58,7 +59,7 @@ def perfect_nest(insts, regions: Regions, at: int) -> tuple[list[int], list[int]
         between = inside[:-1]
         used = {x.name for i in inside for x in insts[i].operands if isinstance(x, Value)}
         alone = inside and is_parallel(insts[inner]) and all(OPS[insts[i].op].pure for i in between)
-        if not alone or used & indices or insts[inner].attr("threads") != insts[outer].attr("threads"):
+        if not alone or used & indices or insts[inner].attr("threads") != insts[outer].attr("threads") or insts[inner].attr("lanes"):
             break
         hoisted += between
         loops.append(inner)

@@ -92,10 +92,14 @@ def _check(kernel: Kernel, found: list[_Life], total: int, context: Context) -> 
     if total <= limit:
         return
     sizes = ", ".join(f"{x.buffer.name} {x.bytes:,}" for x in found)
+    largest = max(found, key=lambda x: x.bytes).buffer
+    declared = next(inst for inst in kernel.insts if inst.result == largest)
     raise VxcError(
         Diagnostic(
             "E0716",
             f"`{kernel.name}` needs {total:,} bytes of shared memory a block, and {context.target.name} has {limit:,}",
+            kernel.source,
+            kernel.span(declared),
             notes=(f"the arrays, in bytes: {sizes}",),
             help="use smaller tiles, or narrower element types",
         )

@@ -35,7 +35,7 @@ def run(plan: Plan, context: Context) -> Plan:
     for kernel in plan.kernels:
         loops = replace(kernel, insts=expand(kernel.insts, kernel.params))
         facts = collect(loops, known_dimensions(plan, kernel))
-        wording = Wording(loops, context.source)
+        wording = Wording(loops, kernel.source)
         found += [wording.out_of_range(o) for o in out_of_range(facts)]
         found += _conflicts(facts, wording)
         kernels.append(_marked(kernel))

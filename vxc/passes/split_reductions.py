@@ -156,8 +156,7 @@ def _parts_kernel(kernel, nest: Nest, regions: Regions, at: int, order: Order, a
         b.emit("store", space, *(rewriter(loop.result) for loop in nest.loops), p, value)
     for loop in reversed(nest.loops):
         b.emit("end", rewriter(loop.result))
-    made = b.build(_parts_name(kernel, number), (*kernel.params, space), done=kernel.done, attrs=kernel.attrs)
-    return made
+    return b.build(_parts_name(kernel, number), (*kernel.params, space), done=kernel.done, attrs=kernel.attrs, source=kernel.source)
 
 
 def part_bounds(b: Builder, order: Order, length: Scalar, part: Scalar) -> tuple[Scalar, Scalar]:
@@ -191,7 +190,7 @@ def _fold_kernel(kernel: Kernel, nest: Nest, regions: Regions, at: int, order: O
     rewriter.copy_all(nest.body[regions.end[at] + 1 :])
     for loop in reversed(nest.loops):
         b.emit("end", rewriter(loop.result))
-    return b.build(kernel.name, (*kernel.params, space), done=kernel.done, attrs=kernel.attrs)
+    return b.build(kernel.name, (*kernel.params, space), done=kernel.done, attrs=kernel.attrs, source=kernel.source)
 
 
 SPLIT_REDUCTIONS = Pass(
