@@ -230,7 +230,7 @@ GOOD = "# seed: 1\n# run: N=3 x=rand:f32[3]\nkernel k(x: f32[N], out y: f32[N]) 
         (GOOD.replace("f32[3]", "f32[4]"), 1, "error[E0705]: dimension 0 of `x` is 4, but the given size makes N = 3"),
         (GOOD.replace("y[i] = x[i];", "y[i] = ;"), 1, "error[E0107]: expected an expression, found `;`"),
         (GOOD.replace("y[i] =", "y[0] ="), 3, "error[E0312]: `parallel` iterations collide"),
-        ("", 1, "error[E0234]: case.vxt defines no kernel"),
+        ("", 1, "error[E0234]: case.vxt is empty"),
         ("kernel @k(@y: f32[4] out) stage=thread {threads=32} {\n}\n", 2, "is IR, and --replay takes a case with a .vx kernel"),
         (None, 1, "error[E0101]: cannot read case.vxt: No such file or directory"),
     ],
