@@ -244,7 +244,9 @@ def test_a_store_that_all_iterations_but_one_make_is_refused(condition):
     assert refused(text.replace("{ y[0] = 1; } else { }", "{ } else { y[0] = 1; }")) == ["E0312"]
 
 
-@pytest.mark.parametrize("one, two", [("i <= 0", "i <= 1"), ("i < 1", "i < 2"), ("i >= 7", "i >= 6"), ("i > 6", "i > 5"), ("!(i <= 6)", "!(i < 6)")])
+@pytest.mark.parametrize(
+    "one, two", [("i <= 0", "i <= 1"), ("i < 1", "i < 2"), ("i >= 7", "i >= 6"), ("i > 6", "i > 5"), ("!(i <= 6)", "!(i < 6)")]
+)
 def test_a_store_that_two_iterations_make_is_refused(one, two):
     text = "kernel k(inout y: i32[1]) { parallel i in 8 { if %s { y[0] = 1; } } }"
     assert output(text % one, binary=False, y=np.zeros(1, np.int32)).tolist() == [1]

@@ -218,12 +218,14 @@ def test_an_exchange_under_a_condition_of_the_block():
 
 
 def test_what_one_arm_of_a_branch_writes_is_read_after_it():
-    text = """kernel k(x: i32[B, 64], out y: i32[B, 64]) { @threads(64) grid b in B { shared s: i32[64] = 0; var n = 0;
-        if b % 2 == 1 { parallel t in 64 { s[t] = x[b, t]; } } else { n = 5; }
+    """Nothing is written before the branch that the read has to wait for."""
+    text = """kernel k(x: i32[B, 64], out y: i32[B, 64]) { @threads(64) grid b in B { shared s: i32[64]; copy(x[b, :], s); var n = 0;
+        fragment f: i32[64]; parallel t in 64 { f[t] = s[63 - t]; }
+        if b % 2 == 1 { parallel t in 64 { s[t] = f[t] * 2; } } else { n = 5; }
         parallel t in 64 { y[b, t] = s[63 - t] + (n as i32); } } }"""
     x = small(5, 64, dtype="i4")
-    want = np.full_like(x, 5)
-    want[1::2] = x[1::2, ::-1]
+    want = x[:, ::-1] + 5
+    want[1::2] = x[1::2] * 2
     assert output(text, x=x).tolist() == want.tolist()
 
 

@@ -57,6 +57,9 @@ def test_a_fault_is_planted_in_a_copy_noticed_there_and_taken_out_again(tmp_path
     assert row.by.startswith("test_layout.py::") and why
     assert (copy / path).read_bytes() == (ROOT / path).read_bytes()
     assert failing_test(mutant.tests, copy, 600) is None
+    with pytest.raises(Unusable, match="is a crash"):
+        crash = mutant._replace(old="thread, slot = self.evaluate(extents)", new="thread, slot = nothing(extents)")
+        try_mutant(crash, copy, dict.fromkeys(mutant.tests, 1.0))
     (copy / path).write_text("import nothing_of_this_name\n")
     with pytest.raises(Unusable):  # a compiler that does not load fails every test
         failing_test(mutant.tests, copy, 600)

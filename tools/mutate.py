@@ -6,7 +6,8 @@
 
 Each fault is planted in a copy of the repository, never in place; at any time a copy holds one fault at most. The tests named
 with it must pass without it, and run first; if all still pass, generated programs run after every pass, for two minutes.
-`by` says what noticed: the test, or the seed of the program. A test that no longer ends has noticed too.
+`by` says what noticed: the test, or the seed of the program. A test that no longer ends has noticed too; a fault that merely
+crashes is refused.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "mutants.json"
 COPIED = ("grammar", "samples", "tests", "tools", "vxc", "pyproject.toml")
 LIMIT = 120  # seconds of generated programs
+CRASH = re.compile(r"(?:program \d+, )?(?:Name|UnboundLocal|Attribute|Type|Recursion)Error\b")  # of the planted text itself
 DIFFERS = 3  # exit status of a hunt that found something, and of a run with a fault that nothing noticed
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
@@ -76,7 +78,10 @@ def try_mutant(mutant: Mutant, copy: Path, whole: dict[str, float]) -> tuple[Row
     finally:
         path.write_text(right, "utf-8")
     row = Row(mutant.name, f"vxc/{mutant.file}", mutant.breaks, by, round(time.monotonic() - started, 1))
-    return row, failure.why if failure else ""
+    why = failure.why if failure else ""
+    if CRASH.match(why or by):
+        raise Unusable(f"{mutant.name} is a crash, which any test notices: {why or by}")
+    return row, why
 
 
 def failing_test(tests: tuple[str, ...], copy: Path, limit: float) -> Failure | None:

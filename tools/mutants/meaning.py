@@ -138,7 +138,7 @@ MEANING = (
     Mutant(
         "mod-as-in-c", "semantics/ints.py", "`%` takes the sign of the dividend",
         "return np.subtract(a, np.multiply(b, _floordiv(a, b))) * (b != 0)",
-        "return np.subtract(a, np.multiply(b, _tdiv(a, b))) * (b != 0)",
+        "return np.fmod(a, np.where(b == 0, 1, b).astype(a.dtype)) * (b != 0)",
         (MATHS + "test_division_with_negative_operands_at_run_time",),
     ),
     Mutant(
@@ -175,7 +175,8 @@ MEANING = (
     # ---- frontend ----
     Mutant(
         "order-as-if-unwritten", "frontend/check_reduce.py", "a reduction has the default order whatever its author wrote",
-        "order = reduce_order(length, dtype, contiguous, alone=alone, **given)", "order = reduce_order(length, dtype, contiguous, alone=alone)",
+        "order = reduce_order(length, dtype, contiguous, alone=alone, **given)",
+        "order = reduce_order(length, dtype, contiguous, alone=alone)",
         (LINES + "test_order_of_additions_is_what_is_written",),
     ),
     Mutant(
