@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import click
 
@@ -12,6 +12,7 @@ from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json, re
 from vxc.cli.compiling import build_all, resources
 from vxc.diag import read_source
 from vxc.driver import Compiled
+from vxc.explain.resources import resources_of
 from vxc.frontend.check import check
 from vxc.frontend.parse import dump, parse
 from vxc.frontend.syntax import Kernel
@@ -38,6 +39,7 @@ _FORMS = {"ast": "ast", **dict.fromkeys(_IR_FORMS, "vxir"), "cuda": "cu", "ptx":
 def command(settings: Settings, file: str, form: str, lang: str | None, path: str | None, locations: bool) -> None:
     """Compile kernels and print the result; `-` reads standard input. No GPU is needed."""
     source = read_source(file)
+    used: dict[str, dict] = {}
     folder = path is not None and path != "-" and os.path.isdir(path)
     if form == "ast":
         made = {"": _tree(source, settings, lang).encode()}
@@ -48,10 +50,12 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
             raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o")
         made = {c.tile.name: _emit(c, form, locations) for c in compiled}
         if form in ("ptx", "cubin"):
+            used = {c.tile.name: {name: asdict(r) for name, r in resources_of(c).items()} for c in compiled}
             for line in (line for c in compiled for line in resources(c)):
                 note(line)
     if settings.json:
-        print_json([{"kernel": name, "emit": form, "bytes": len(data)} | _text(form, data) for name, data in made.items()])
+        more = {name: _text(form, data) | ({"resources": used[name]} if name in used else {}) for name, data in made.items()}
+        print_json([{"kernel": name, "emit": form, "bytes": len(data)} | more[name] for name, data in made.items()])
     elif folder:
         for name, data in made.items():
             _write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), data)

@@ -17,7 +17,7 @@ import click
 from vxc.cli.common import Status, show
 from vxc.diag import VxcError
 
-COMMANDS = ("check", "run", "compile", "diff", "opt", "ops", "passes", "doctor")
+COMMANDS = ("check", "run", "compile", "diff", "explain", "opt", "ops", "passes", "doctor")
 """Each is the click command `command` of `vxc.cli.NAME`."""
 
 EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check,
