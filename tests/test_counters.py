@@ -80,7 +80,8 @@ def test_an_if_on_which_warps_agree_is_not_divergent():
 
 def shared(rows: int, columns: int, body: str, dtype: str = "f32") -> Accesses:
     """What a load of a warp from an array of the block's costs; `body` gives its index, %i and %j."""
-    fill = f"%r = mod %t, {rows}\n%n = loop 0, {columns} {{kind=\"serial\"}}\nstore @s, %r, %n, 0.0:{dtype}\nend %n\nbarrier {{scope=\"block\"}}"
+    loop = f"%n = loop 0, {columns} {{kind=\"serial\"}}\nstore @s, %r, %n, 0.0:{dtype}\nend %n"
+    fill = f"%r = mod %t, {rows}\n{loop}\nbarrier {{scope=\"block\"}}"
     counters = counted("@y: f32[1] out", "@y", f"shared @s: {dtype}[{rows}, {columns}]\n{fill}\n{body}\n%v: {dtype} = load @s, %i, %j")
     return list(counters.accesses.values())[-1]
 

@@ -13,7 +13,11 @@ from test_readme import table
 
 from vxc.cuda import nvrtc
 from vxc.diag import Diagnostic, VxcError
+from vxc.driver import compile
 from vxc.explain import measure, model
+from vxc.explain.measure import accesses_of
+from vxc.pass_manager import Remark
+from vxc.source import Source
 from vxc.target import TARGETS
 
 FILES = sorted(path.stem for path in SAMPLES.glob("*.vx"))
@@ -152,7 +156,10 @@ def test_a_large_grid_is_estimated_and_says_so():
     (one,) = kernel["launches"]
     assert (one["grid"], one["execution"]["simulated_blocks"]) == (10 * measure.MOST_BLOCKS, measure.MOST_BLOCKS)
     assert one["traffic"]["moved_bytes"] == one["traffic"]["minimum_bytes"] == 8 * size
-    assert kernel["notes"] == [f"f: {measure.MOST_BLOCKS} of its {one['grid']:,} blocks were simulated, some from its start, middle and end; counts are estimated from them"]  # fmt: skip
+    assert kernel["notes"] == [
+        f"f: {measure.MOST_BLOCKS} of its {one['grid']:,} blocks were simulated, some from its start, middle and end; "
+        "counts are estimated from them"
+    ]
 
 
 def test_what_an_array_costs_in_shared_memory():
@@ -174,12 +181,10 @@ def test_loops():
 
 
 def test_a_pass_that_chooses_widths_has_the_last_word():
-    from vxc.pass_manager import Remark
-
-    said = (Remark("infer-vector-widths", "missed", "`x[i + 1]` starts at an odd element", "f", (2, 5)),)
-    assert measure._why_not_wider("f", "x", 2, 4, "load", said) == said[0].message
-    assert measure._why_not_wider("f", "y", 2, 4, "load", said) == measure.NO_WIDTHS
-    assert measure._why_not_wider("f", "x", 2, 16, "load", said) is None
+    compiled = compile(Source("f.vx", COPY))
+    said = (Remark("infer-vector-widths", "missed", "`x` goes one element at a time: it begins anywhere", "f", (2, 5)),)
+    load, store = accesses_of(compiled.plan.kernels[0], measure.Measured(), said)
+    assert (load.why_not_wider, store.why_not_wider) == (said[0].message, measure.NO_WIDTHS)
 
 
 # ---- what is missing, and what is wrong ------------------------------------------------------------------------------

@@ -57,5 +57,6 @@ def resources(compiled: Compiled) -> list[str]:
         spills = f"{used.spill_bytes} bytes spilled" if used.spill_bytes else "no spills"
         stack = f", {used.stack_bytes} bytes of stack" if used.stack_bytes else ""
         occupied = f"{used.warps_per_multiprocessor} of {used.warp_limit} warps a multiprocessor"
-        lines.append(f"{name}: {compiled.binary.arch}, {used.registers} registers, {spills}, {used.shared_bytes} bytes shared{stack}, {occupied}")
+        memory = f"{spills}, {used.shared_bytes} bytes shared{stack}"
+        lines.append(f"{name}: {compiled.binary.arch}, {used.registers} registers, {memory}, {occupied}")
     return lines

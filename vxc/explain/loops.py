@@ -20,7 +20,8 @@ def loops_of(compiled: Compiled, name: str) -> tuple[Loop, ...]:
     fused = _fused(compiled.after("expand-tiles"), name)
     unrolled = _unrolled(compiled.plan.kernel(name))
     regions = Regions.of(team.insts)
-    return tuple(_loop(team, regions, at, fused, unrolled) for at, inst in enumerate(team.insts) if inst.op in ("loop", "reduce", "scan", "while"))
+    places = [at for at, inst in enumerate(team.insts) if inst.op in ("loop", "reduce", "scan", "while")]
+    return tuple(_loop(team, regions, at, fused, unrolled) for at in places)
 
 
 def _loop(kernel: Kernel, regions: Regions, at: int, fused: dict[Place, tuple[str, ...]], unrolled: dict) -> Loop:

@@ -12,6 +12,7 @@ from vxc.inputs import Call
 from vxc.pass_manager import Remark
 
 NO_NVRTC = ("E0601", "E0602")
+NO_SIZES = Measured(note="there is no `example` line and no -a: sizes, and so memory traffic, are not known")
 
 
 def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:
@@ -19,9 +20,8 @@ def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:
 
     Raises VxcError for what the call does wrong, and for CUDA text that is rejected; without NVRTC, resources are missing.
     """
-    notes: list[str] = []
-    measured = measure(compiled, call) if call else Measured(note="there is no `example` line and no -a: sizes, and so memory traffic, are not known")
-    notes += [measured.note] if measured.note else []
+    measured = measure(compiled, call) if call else NO_SIZES
+    notes = [measured.note] if measured.note else []
     try:
         resources = resources_of(compiled)
     except VxcError as error:
@@ -34,7 +34,8 @@ def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:
         if x.execution and x.execution.simulated_blocks < x.grid:
             ran = f"{x.execution.simulated_blocks} of its {x.grid:,} blocks were simulated"
             notes.append(f"{x.kernel}: {ran}, some from its start, middle and end; counts are estimated from them")
-    return KernelExplanation(compiled.tile.name, dict(measured.arrays), tuple(launches), tuple(map(_decision, compiled.remarks)), tuple(notes))
+    remarks = tuple(map(_decision, compiled.remarks))
+    return KernelExplanation(compiled.tile.name, dict(measured.arrays), tuple(launches), remarks, tuple(notes))
 
 
 def _launch(compiled: Compiled, name: str, resources: Resources | None, measured: Measured) -> Launch:

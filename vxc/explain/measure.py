@@ -16,7 +16,7 @@ from vxc.inputs import Call
 from vxc.interp.flat_counters import SECTOR, Accesses, Counters
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Buffer, Inst, Kernel
-from vxc.ir.ops import DECLARES
+from vxc.ir.ops import DECLARES, accesses
 from vxc.pass_manager import Remark
 from vxc.passes.prove_parallel_text import source_name
 from vxc.schedule import Schedule, bind_plan, schedule
@@ -114,11 +114,8 @@ def _minimum(kernel: Kernel, measured: Measured) -> int:
     """Each array that is read once, and each that is written once."""
     (launch,) = (x for x in measured.calls.launches if x.kernel.name == kernel.name)
     passed = {p.name: argument for p, argument in zip(kernel.params, launch.arguments)}
-    touched = {(inst.operands[0].name, mode) for inst in kernel.insts for mode in _MODES.get(inst.op, "")}
+    touched = {(access.buffer.name, mode) for inst in kernel.insts for access in accesses(inst) for mode in access.mode}
     return sum(measured.sizes[passed[name]] for name, _ in sorted(touched) if name in passed)
-
-
-_MODES = {"load": "r", "store": "w", "atomic": "rw"}
 
 
 def _operations(kernel: Kernel, measured: Measured, bits: int) -> int:
@@ -150,14 +147,20 @@ def accesses_of(kernel: Kernel, measured: Measured, remarks: tuple[Remark, ...])
     """The accesses to global and shared memory, those alike from one line of the source as one, in program order."""
     groups: dict[tuple, list[int]] = {}
     for at, inst in enumerate(kernel.insts):
-        buffer = inst.operands[0] if inst.op in _MODES else None
-        if buffer is not None and buffer.space in ("param", "workspace", "shared"):
-            size = max(1, buffer.dtype.bits * inst.attr("width", 1) // 8)
-            groups.setdefault((buffer.name, inst.loc[0] if inst.loc else None, inst.op, buffer.space, size), []).append(at)
+        for buffer, _, mode in accesses(inst):
+            if buffer.space in ("param", "workspace", "shared"):
+                width = inst.attr("width", 1)
+                groups.setdefault((buffer, inst.loc[0] if inst.loc else None, _KINDS[mode], width), []).append(at)
     return tuple(_access(kernel.name, *key, places, measured, remarks) for key, places in groups.items())
 
 
-def _access(kernel: str, name: str, line: int | None, kind: str, space: str, size: int, places: list[int], measured: Measured, remarks: tuple[Remark, ...]) -> Access:
+_KINDS = {"r": "load", "w": "store", "rw": "atomic"}
+
+
+def _access(
+    kernel: str, buffer: Buffer, line: int | None, kind: str, width: int, places: list[int], measured: Measured, remarks: tuple[Remark, ...]
+) -> Access:
+    space, size = buffer.space, max(1, buffer.dtype.bits * width // 8)
     found = [measured.counters.accesses.get((kernel, at), Accesses(space, size)) for at in places]
     known = kernel in measured.counters.blocks
     requests, shared = sum(c.requests for c in found), space == "shared"
@@ -167,12 +170,12 @@ def _access(kernel: str, name: str, line: int | None, kind: str, space: str, siz
         return round(count / requests, 2) if requests and not shared else None
 
     return Access(
-        buffer=source_name(name),
+        buffer=source_name(buffer.name),
         line=line,
         kind=kind,
         space="shared" if shared else "global",
         bytes_per_access=size,
-        why_not_wider=_why_not_wider(kernel, name, line, size, kind, remarks),
+        why_not_wider=None if size >= WIDEST or kind == "atomic" else _why_not_wider(kernel, buffer.name, line, width, remarks),
         requests=measured.scale(kernel, requests) if known else None,
         sectors_per_request=each(sum(c.sectors for c in found)),
         ideal_sectors_per_request=each(sum(c.ideal_sectors for c in found)),
@@ -181,10 +184,8 @@ def _access(kernel: str, name: str, line: int | None, kind: str, space: str, siz
     )
 
 
-def _why_not_wider(kernel: str, name: str, line: int | None, size: int, kind: str, remarks: tuple[Remark, ...]) -> str | None:
+def _why_not_wider(kernel: str, name: str, line: int | None, width: int, remarks: tuple[Remark, ...]) -> str | None:
     """What the pass that chooses widths says of the array on that line; without it, the plain fact."""
-    if size >= WIDEST or kind == "atomic":
-        return None
-    said = [r for r in remarks if r.pass_name == "infer-vector-widths" and r.kernel == kernel and r.loc and r.loc[0] == line]
-    about = [r.message for r in said if source_name(name) in r.message.replace("`", " ").replace("[", " ").split()]
-    return about[0] if about else NO_WIDTHS
+    said = [r for r in remarks if (r.pass_name, r.kind, r.kernel) == ("infer-vector-widths", "missed", kernel)]
+    about = [r.message for r in said if r.loc and r.loc[0] == line and f"`{source_name(name)}`" in r.message]
+    return about[0] if about else NO_WIDTHS if width == 1 else None

@@ -51,11 +51,13 @@ def _occupancy(x: Launch) -> str:
     used = x.resources
     if used is None:
         return ""
-    held = f"{used.blocks_per_multiprocessor} blocks, {used.warps_per_multiprocessor} of {used.warp_limit} warps, on a multiprocessor at once"
-    limit = f"{held}; {used.limited_by} are the limit" if used.limited_by != "shared" else f"{held}; shared memory is the limit"
+    blocks, warps = _count(used.blocks_per_multiprocessor, "block"), f"{used.warps_per_multiprocessor} of {used.warp_limit} warps"
+    limit = "shared memory is" if used.limited_by == "shared" else f"{used.limited_by} are"
+    held = f"{blocks}, {warps}, on a multiprocessor at once; {limit} the limit"
     if x.waves is None:
-        return limit
-    return f"{limit}; " + (f"the grid fills {100 * x.waves:.2g} %" if x.waves <= 1 else f"the grid takes {x.waves:.3g} rounds") + f" of {x.multiprocessors}"
+        return held
+    grid = f"fills {100 * x.waves:.2g} %" if x.waves <= 1 else f"takes {x.waves:.3g} rounds"
+    return f"{held}; the grid {grid} of {x.multiprocessors}"
 
 
 def _measured(x: Launch) -> Iterator[tuple[str, str]]:
@@ -72,8 +74,8 @@ def _measured(x: Launch) -> Iterator[tuple[str, str]]:
         times = f"{roof.memory_microseconds:g} us for memory, {roof.arithmetic_microseconds:g} us for arithmetic"
         yield "at best", f"{times} on {roof.device}: {limit}"
     lanes = f"{done.active_lanes:g} of {WARP} threads active in each"
-    waits = f"{_count(done.divergent_branches, 'branch', 'branches')} on which the threads of a warp part, {_count(done.barriers, 'barrier')}"
-    yield "execution", f"{_count(done.warp_instructions, 'warp instruction')}, {lanes}; {waits}"
+    parts = f"{_count(done.divergent_branches, 'branch', 'branches')} on which the threads of a warp part"
+    yield "execution", f"{_count(done.warp_instructions, 'warp instruction')}, {lanes}; {parts}, {_count(done.barriers, 'barrier')}"
 
 
 # ---- lines of the source ---------------------------------------------------------------------------------------------

@@ -82,11 +82,11 @@ class Counters:
             arms = (np.broadcast_to(lanes, m.shape).any(axis=1) for lanes in (both(m.mask, taken), minus(m.mask, taken)))
             self.divergent[place] += int(np.logical_and(*arms).sum())
 
-    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> None:
-        """Count an access at the offsets `flat`, in elements."""
+    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray, width: int = 1) -> None:
+        """Count an access of `width` elements, not across a sector, from the offsets `flat` on, in elements."""
         if len(m.shape) != 2 or memory.space == "local":
             return
-        size = max(1, memory.dtype.bits * step.inst.attr("width", 1) // 8)
+        size = max(1, memory.dtype.bits * width // 8)
         active = np.broadcast_to(m.mask, m.shape)
         byte = np.where(active, np.broadcast_to(flat, m.shape) * memory.dtype.bits // 8, _NOWHERE)
         count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))

@@ -80,6 +80,7 @@ def _apply(inst: Inst, operands) -> np.ndarray:
 
 
 def infer(kernel: Kernel, context: Context) -> Kernel:
+    declared = {i.result.name: i.loc for i in kernel.insts if i.op == "fragment"}
     fragments = {i.result.name: i.result for i in kernel.insts if i.op == "fragment"}
     if not fragments:
         return kernel
@@ -95,11 +96,13 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
     for name, buffer in fragments.items():
         slots = -(-prod(n.value for n in buffer.shape) // threads)
         if name not in foreign and slots * buffer.dtype.bytes > 4 * REGISTERS:
-            foreign[name] = (f"it would take {slots * buffer.dtype.bytes // 4} registers of each thread", None)
+            text = f"it would take {slots * buffer.dtype.bytes // 4} registers of each thread, more than {REGISTERS}"
+            foreign[name] = (text, declared[name])
         if name in foreign:
             context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1])
         else:
-            context.applied(f"fragment {name}: {slots} elements in each of {threads} threads", kernel.name)
+            text = f"fragment {name} lives in registers: {slots} elements in each of {threads} threads"
+            context.applied(text, kernel.name, declared[name])
     moved = {name: replace(fragments[name], space="shared") for name in foreign}
     return replace(kernel, insts=tuple(_placed(inst, moved, threads) for inst in kernel.insts))
 
