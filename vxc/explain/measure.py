@@ -75,11 +75,11 @@ def _bytes(buffer: Buffer, shape: tuple[int, ...]) -> int:
 
 
 def execution_of(kernel: Kernel, measured: Measured) -> Execution | None:
-    """Warp instructions of the IR, without declarations and ends of regions."""
+    """Warp instructions of the IR, without declarations, ends of regions, and what is mostly in registers."""
     name, counters = kernel.name, measured.counters
     if name not in counters.blocks:
         return None
-    counted = [at for at, inst in enumerate(kernel.insts) if inst.op not in _FREE]
+    counted = [at for at, inst in enumerate(kernel.insts) if not _free(inst)]
     warps = sum(counters.issued[name, at] for at in counted)
     threads = sum(counters.threads[name, at] for at in counted)
     return Execution(
@@ -89,6 +89,10 @@ def execution_of(kernel: Kernel, measured: Measured) -> Execution | None:
         divergent_branches=measured.scale(name, sum(counters.divergent[name, at] for at in counted)),
         barriers=measured.scale(name, sum(counters.issued[name, at] for at in counted if kernel.insts[at].op == "barrier")),
     )
+
+
+def _free(inst: Inst) -> bool:
+    return inst.op in _FREE or (inst.op in ("load", "store") and inst.operands[0].space in ("cell", "local"))
 
 
 def traffic_of(kernel: Kernel, measured: Measured, target: Target) -> Traffic | None:

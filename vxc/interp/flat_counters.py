@@ -70,13 +70,13 @@ class Counters:
             yield from ((first, min(size, blocks.stop - first)) for first in blocks[::size])
 
     def issue(self, m: Machine, step: Step) -> None:
-        """Count the warps (one a row of the machine) in which a lane runs this instruction."""
+        """Count an instruction that is about to run."""
         if len(m.shape) != 2:
             return
         place = m.program.name, step.at
-        active = np.broadcast_to(m.mask, m.shape)
-        self.issued[place] += int(active.any(axis=1).sum())
-        self.threads[place] += int(active.sum())
+        warps, threads = _running(m)
+        self.issued[place] += warps
+        self.threads[place] += threads
         if step.inst.op == "if":
             taken = condition(m, step)
             arms = (np.broadcast_to(lanes, m.shape).any(axis=1) for lanes in (both(m.mask, taken), minus(m.mask, taken)))
@@ -87,14 +87,15 @@ class Counters:
         if len(m.shape) != 2 or memory.space == "local":
             return
         size = max(1, memory.dtype.bits * width // 8)
-        active = np.broadcast_to(m.mask, m.shape)
-        byte = np.where(active, np.broadcast_to(flat, m.shape) * memory.dtype.bits // 8, _NOWHERE)
+        warps, threads = _running(m)
+        byte = np.broadcast_to(flat * memory.dtype.bits // 8, m.shape)
+        byte = byte if m.mask is True else np.where(m.mask, byte, _NOWHERE)
         count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))
-        count.requests += int(active.any(axis=1).sum())
-        count.threads += int(active.sum())
+        count.requests += warps
+        count.threads += threads
         if memory.space != "shared":
-            count.sectors += int(_different(byte // SECTOR).sum())
-            count.ideal_sectors += int((-(-_different(byte // size).sum(axis=1) * size // SECTOR)).sum())
+            count.sectors += int(_count_different(byte // SECTOR).sum())
+            count.ideal_sectors += int((-(-_count_different(byte // size) * size // SECTOR)).sum())
             return
         unit = max(4, size)
         cycles = _busiest((byte // unit).reshape(-1, LINE // unit), LINE // unit)
@@ -102,16 +103,29 @@ class Counters:
         count.ideal_cycles += int((cycles > 0).sum())
 
 
+def _running(m: Machine) -> tuple[int, int]:
+    """How many warps, one a row of the machine, have a lane that runs, and how many lanes do."""
+    if m.mask is True:
+        return m.shape[0], m.shape[0] * m.shape[1]
+    active = np.broadcast_to(m.mask, m.shape)
+    return int(np.count_nonzero(active.any(axis=1))), int(np.count_nonzero(active))
+
+
 def _different(rows: np.ndarray) -> np.ndarray:
-    """Of each row, once sorted: where a value stands for the first time; what comes from _NOWHERE does not count."""
-    rows = np.sort(rows, axis=1)
-    new = np.ones(rows.shape, bool)
-    new[:, 1:] = rows[:, 1:] != rows[:, :-1]
-    return new & (rows < _FAR)
+    """Of each row, which is sorted: where a value stands for the first time; what comes from _NOWHERE does not count."""
+    new = rows < _FAR
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return new
+
+
+def _count_different(rows: np.ndarray) -> np.ndarray:
+    """How many different values each row holds."""
+    return np.count_nonzero(_different(np.sort(rows, axis=1)), axis=1)
 
 
 def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
     """For each row of words, the most different words that fall into one bank (word % banks)."""
-    row, column = np.nonzero(_different(words))
-    bank = np.sort(words, axis=1)[row, column] % banks
-    return np.bincount(row * banks + bank, minlength=len(words) * banks).reshape(-1, banks).max(axis=1)
+    words = np.sort(words, axis=1)
+    new = _different(words)
+    bank = words % banks + np.arange(len(words))[:, None] * banks
+    return np.bincount(bank[new], minlength=len(words) * banks).reshape(-1, banks).max(axis=1)
