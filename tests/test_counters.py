@@ -60,7 +60,15 @@ def test_stores_and_atomics_count_like_loads():
     assert (store.requests, store.sectors, store.ideal_sectors) == (1, 8, 4)
     body = "%i = mod %t, 2\n%o: i32 = atomic @y, %i, 1:i32 {op=\"add\"}"
     atomic = only(counted("@y: i32[64] inout", "@y", body, y=np.zeros(64, np.int32)))
-    assert (atomic.requests, atomic.threads, atomic.sectors, atomic.ideal_sectors) == (1, 32, 1, 1)
+    assert (atomic.requests, atomic.threads, atomic.sectors, atomic.ideal_sectors, atomic.turns) == (1, 32, 1, 1, 16)
+    assert store.turns == 0
+
+
+@pytest.mark.parametrize("index, turns", [("%i = add %t, 0", 1), ("%i = mul %t, 0", 32), ("%i = max %t, 9", 10), ("%i = floordiv %t, 3", 3)])
+def test_lanes_that_meet_at_one_element_of_an_atomic(index, turns):
+    body = f"{index}\n%f: bool = lt %t, 33\nif %f\n%o: i32 = atomic @y, %i, 1:i32 {{op=\"add\"}}\nend"
+    got = only(counted("@y: i32[64] inout", "@y", body, threads=64, y=np.zeros(64, np.int32)))
+    assert (got.requests, got.threads, got.turns) == (2, 33, turns + 1)  # the second warp has one lane
 
 
 def test_lanes_that_do_not_run_ask_for_nothing():

@@ -185,6 +185,7 @@ def _access(
         ideal_sectors_per_request=each(sum(c.ideal_sectors for c in found)),
         moved_bytes=measured.scale(kernel, sum(c.sectors for c in found) * SECTOR) if known and not shared else None,
         bank_conflicts=round(sum(c.cycles for c in found) / ideal, 2) if shared and ideal else None,
+        same_element=round(sum(c.turns for c in found) / requests, 2) if requests and kind == "atomic" else None,
     )
 
 

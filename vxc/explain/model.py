@@ -89,6 +89,7 @@ class Access:
     ideal_sectors_per_request: float | None
     moved_bytes: int | None
     bank_conflicts: float | None
+    same_element: float | None
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ def _access(access: Access) -> str:
         return words
     if not access.requests:
         return f"{words}; does not run in this call"
+    if access.same_element is not None:
+        words += f"; {access.same_element:g} thread{'s' * (access.same_element != 1)} of a request at one element, one after another"
     if access.space == "shared":
         turns = access.bank_conflicts or 1
         return f"{words}; " + ("no bank conflicts" if turns == 1 else f"bank conflicts: {turns:g} turns instead of 1")

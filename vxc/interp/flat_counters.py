@@ -32,7 +32,8 @@ class Accesses:
     """Totals of one instruction; `bytes` is what one thread accesses at a time.
 
     `requests` by warps, `threads` in them. Of global memory, `sectors` and the least that so many different bytes could lie in,
-    `ideal_sectors`; of shared memory, `cycles` and those that no conflict would take, `ideal_cycles`.
+    `ideal_sectors`; of shared memory, `cycles` and those that no conflict would take, `ideal_cycles`. Of an atomic, `turns` by the
+    lanes of a request that meet at one element, the most of each.
     """
 
     space: str
@@ -43,6 +44,7 @@ class Accesses:
     ideal_sectors: int = 0
     cycles: int = 0
     ideal_cycles: int = 0
+    turns: int = 0
 
 
 @dataclass
@@ -93,6 +95,8 @@ class Counters:
         count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))
         count.requests += warps
         count.threads += threads
+        if step.inst.op == "atomic":
+            count.turns += int(_most_alike(byte).sum())
         if memory.space != "shared":
             count.sectors += int(_count_different(byte // SECTOR).sum())
             count.ideal_sectors += int((-(-_count_different(byte // size) * size // SECTOR)).sum())
@@ -121,6 +125,19 @@ def _different(rows: np.ndarray) -> np.ndarray:
 def _count_different(rows: np.ndarray) -> np.ndarray:
     """How many different values each row holds."""
     return np.count_nonzero(_different(np.sort(rows, axis=1)), axis=1)
+
+
+def _most_alike(rows: np.ndarray) -> np.ndarray:
+    """The most lanes of each row that have one value."""
+    rows = np.sort(rows, axis=1)
+    here = rows < _FAR
+    most = here.any(axis=1).astype(np.int64)
+    for apart in range(1, rows.shape[1]):
+        alike = ((rows[:, apart:] == rows[:, :-apart]) & here[:, apart:]).any(axis=1)
+        if not alike.any():
+            break
+        most[alike] = apart + 1
+    return most
 
 
 def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
