@@ -34,7 +34,7 @@ LAYERS = (
     ("driver",),
     ("runtime",),
     ("inputs",),
-    ("diff",),
+    ("diff", "explain"),
     ("fuzz",),
     ("cli",),
     ("__main__",),

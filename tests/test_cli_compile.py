@@ -67,7 +67,7 @@ def test_locations_are_printed_on_request():
 def test_ptx_and_cubin_for_an_arch_with_no_gpu(tmp_path, arch):
     ptx = vxc("compile", "-", "--emit", "ptx", "--arch", arch, stdin=SCALE)
     assert f".target {arch}" in ptx.out and ".entry scale(" in ptx.out
-    assert re.match(rf"note: scale: {arch}, \d+ registers, no spills, 0 bytes shared\n", ptx.err)
+    assert re.match(rf"note: scale: {arch}, \d+ registers, no spills, 0 bytes shared, 64 of 64 warps a multiprocessor\n", ptx.err)
     assert vxc("compile", "-", "--emit", "cubin", "--arch", arch, "-o", tmp_path / "k.cubin", stdin=SCALE).out == ""
     assert (tmp_path / "k.cubin").read_bytes().startswith(b"\x7fELF")
     assert vxc("compile", "-", "--emit", "cubin", "--arch", arch, stdin=SCALE).raw == (tmp_path / "k.cubin").read_bytes()

@@ -321,28 +321,6 @@ def test_a_place_in_the_source_or_in_the_note():
     assert caught.value.diagnostics[0].notes == ("in kernel @k at line 2, column 5: `store @y, %t, 0.0:f32`",)
 
 
-def test_counters():
-    body = """
-shared @s: f32[64]
-%stride = mul %t, 2
-%v: f32 = load @x, %t
-%w: f32 = load @x, %stride
-%l = mod %t, 2
-%k = mul %t, 32
-%kk = mod %k, 64
-store @s, %t, %v
-barrier {scope="block"}
-%z: f32 = load @s, %t
-%m = mod %kk, 64
-%u: f32 = load @s, %m
-"""
-    counters = Counters()
-    run(grid("2", "@x: f32[128] in", "@x", body), {"x": np.zeros(128, np.float32)}, counters=counters)
-    by_op = [(a.space, a.requests, a.sectors, a.cycles, a.ideal) for a in counters.accesses.values()]
-    assert by_op == [("param", 4, 16, 0, 0), ("param", 4, 32, 0, 0), ("shared", 4, 0, 4, 4), ("shared", 4, 0, 4, 4), ("shared", 4, 0, 8, 4)]
-    assert set(counters.issued.values()) == {4}
-
-
 # ---- warps that cannot meet are one agent ----
 
 APART = """

@@ -61,6 +61,28 @@ _FEATURES = {
 }  # fmt: skip
 
 
+
+@dataclass(frozen=True)
+class Peak:
+    """What one card can do at best, without tensor cores: 10^12 operations a second on f32 and on f64, 10^9 bytes of memory a second."""
+
+    device: str
+    f32_tera: float
+    f64_tera: float
+    memory_giga: float
+    source: str
+
+
+# NVIDIA's data sheet or white paper of each card; capabilities whose figures it leaves open or that sources disagree on have no row.
+_PEAKS = {
+    (8, 0): Peak("A100 SXM 80 GB", 19.5, 9.7, 2039, "NVIDIA A100 Tensor Core GPU data sheet"),
+    (8, 6): Peak("RTX A6000", 38.7, 0.605, 768, "NVIDIA RTX A6000 data sheet; f64 at 1/64"),
+    (8, 9): Peak("L40S", 91.6, 1.431, 864, "NVIDIA L40S data sheet; f64 at 1/64"),
+    (9, 0): Peak("H200 SXM", 67.0, 34.0, 4800, "NVIDIA H200 Tensor Core GPU data sheet"),
+    (12, 0): Peak("RTX 5090", 104.8, 1.638, 1792, "NVIDIA RTX Blackwell GPU Architecture; f64 at 1/64"),
+}
+
+
 @dataclass(frozen=True)
 class Target:
     """One arch name. Shared sizes are bytes; `sms` counts the multiprocessors of `device`, a common card of that capability."""
@@ -78,6 +100,11 @@ class Target:
     def shared_per_block(self) -> int:
         """Most shared bytes (static + dynamic) one block may have; 1 KiB of each block is the system's."""
         return self.shared_per_sm - _RESERVED_SHARED_BYTES
+
+    @property
+    def peak(self) -> Peak | None:
+        """The peak figures of one card of this capability, where they are known."""
+        return _PEAKS.get(self.capability)
 
     def has(self, feature: str) -> bool:
         """Whether code for this arch may use the instruction family, one of `_FEATURES`."""

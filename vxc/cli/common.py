@@ -16,11 +16,11 @@ from typing import Any
 
 import click
 
-from vxc.diag import VxcError, read_source, render_all
+from vxc.diag import Diagnostic, VxcError, listed, read_source, render_all
 from vxc.dtypes import DTYPES, DType
-from vxc.frontend.check import check, check_module, no_kernel
+from vxc.frontend.check import check, check_module, kernel_names, no_kernel, program_names
 from vxc.frontend.parse import parse
-from vxc.frontend.syntax import Module
+from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
 from vxc.source import Source
 
@@ -97,7 +97,8 @@ _OPTIONS = (
     click.option("--arch", metavar="ARCH", help="The GPU architecture to compile for, such as sm_80; default: the device's, else sm_90a."),
     click.option("--debug", is_flag=True, help="Check indices, divisors and asserts while kernels run."),
     click.option("--json", "json", is_flag=True, help="Print one JSON document."),
-    click.option("--maxrregcount", metavar="N", type=click.IntRange(16, 255), help="At most so many registers a thread."),
+    click.option("--maxrregcount", metavar="N", type=click.IntRange(16, 255), envvar="VXC_MAXRREG", show_envvar=True,
+                 help="At most so many registers a thread."),
     click.option("--reduce-chunk", metavar="N", type=click.IntRange(1), help="The chunk of reductions that do not say theirs."),
 )  # fmt: skip
 
@@ -147,6 +148,20 @@ def typed_kernels(module: Module, source: Source, settings: Settings) -> list[Ty
     if not module.items:
         raise no_kernel(source)
     return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk)
+
+
+def chosen(module: Module, source: Source, name: str | None) -> Kernel:
+    """The syntax of what to call: what -k names, else the only program, else the only kernel. Raises VxcError E0234."""
+    names = [name] if name else program_names(module) or kernel_names(module)
+    if not names:
+        raise no_kernel(source)
+    if len(names) > 1:
+        text = f"{source.name} defines {listed(names)}"
+        raise VxcError(Diagnostic("E0234", text, help=f"say which one, as with -k {names[0]}"))
+    kernels = {item.name: item for item in module.items if isinstance(item, Kernel)}  # programs are, too
+    if names[0] not in kernels:
+        check(module, source, names[0])  # says what is wrong with the name
+    return kernels[names[0]]
 
 
 # ---- output ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import click
 
@@ -12,6 +12,7 @@ from vxc.cli.compiling import build_all, resources
 from vxc.cli.output import names_folder, refuse_terminal, write
 from vxc.diag import listed, read_source
 from vxc.driver import Compiled
+from vxc.explain.resources import resources_of
 from vxc.frontend.check import check
 from vxc.frontend.parse import dump, parse
 from vxc.frontend.syntax import Kernel
@@ -38,6 +39,7 @@ _FORMS = {"ast": "ast", **dict.fromkeys(_IR_FORMS, "vxir"), "cuda": "cu", "ptx":
 def command(settings: Settings, file: str, form: str, lang: str | None, path: str | None, locations: bool) -> None:
     """Compile kernels and print the result; `-` reads standard input. No GPU is needed."""
     source = read_source(file)
+    used: dict[str, dict] = {}
     folder = names_folder(path)
     if form == "ast":
         made = {"": _tree(source, settings, lang).encode()}
@@ -48,10 +50,12 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
             raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o, as -o DIR/")
         made = {c.tile.name: _emit(c, form, locations) for c in compiled}
         if form in ("ptx", "cubin"):
+            used = {c.tile.name: {name: asdict(r) for name, r in resources_of(c).items()} for c in compiled}
             for line in (line for c in compiled for line in resources(c)):
                 note(line)
     if settings.json:
-        print_json([{"kernel": name, "emit": form, "bytes": len(data)} | _text(form, data) for name, data in made.items()])
+        more = {name: _text(form, data) | ({"resources": used[name]} if name in used else {}) for name, data in made.items()}
+        print_json([{"kernel": name, "emit": form, "bytes": len(data)} | more[name] for name, data in made.items()])
     elif folder:
         make_folder(path)
         for name, data in made.items():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from vxc.cli.common import Settings, is_ir, typed_kernels
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.driver import Compiled, compile_ir, compile_typed
+from vxc.explain.resources import resources_of
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import TypedKernel
 from vxc.runtime.driver import driver, unavailable
@@ -51,12 +52,11 @@ def plan_texts(source: Source) -> Iterator[Source]:
 
 def resources(compiled: Compiled) -> list[str]:
     """A line on what each kernel of the machine code uses. Raises VxcError (E06xx) where there is no NVRTC."""
-    binary = compiled.binary
     lines = []
-    for kernel in compiled.plan.kernels:
-        used = binary.kernels[compiled.symbol(kernel.name)]
-        spills = f"{used.spill_stores + used.spill_loads} bytes spilled" if used.spill_stores + used.spill_loads else "no spills"
-        stack = f", {used.stack} bytes of stack" if used.stack else ""
-        shared = used.shared + kernel.attr("shared_bytes", 0)
-        lines.append(f"{kernel.name}: {binary.arch}, {used.registers} registers, {spills}, {shared} bytes shared{stack}")
+    for name, used in resources_of(compiled).items():
+        spills = f"{used.spill_bytes} bytes spilled" if used.spill_bytes else "no spills"
+        stack = f", {used.stack_bytes} bytes of stack" if used.stack_bytes else ""
+        occupied = f"{used.warps_per_multiprocessor} of {used.warp_limit} warps a multiprocessor"
+        memory = f"{spills}, {used.shared_bytes} bytes shared{stack}"
+        lines.append(f"{name}: {compiled.binary.arch}, {used.registers} registers, {memory}, {occupied}")
     return lines

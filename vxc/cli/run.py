@@ -9,20 +9,18 @@ from functools import partial
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module
+from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, note, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
 from vxc.cli.output import refuse_terminal, write
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
-from vxc.frontend import syntax
-from vxc.frontend.check import check, kernel_names, no_kernel, program_names
+from vxc.frontend.check import check
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
 from vxc.runtime.arrays import save_array
 from vxc.runtime.driver import unavailable
-from vxc.source import Source
 
 _SHOWN = 4  # elements of an output
 
@@ -47,7 +45,7 @@ _EXECUTORS = {
 def command(settings: Settings, file: str, arguments: dict, seed: int, on: str | None, checked: bool, files: dict) -> Status:
     """Run one kernel and show what it gives."""
     source, module = read_module(file)
-    item = _chosen(module, source, settings.kernel)
+    item = chosen(module, source, settings.kernel)
     values = read_arguments(arguments, item, settings.defines, seed)
     defines = {**generics_of(item, values), **settings.defines}
     kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
@@ -69,20 +67,6 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
         else:
             _print(used, results, checked, difference, executor)
     return Status.DIFFERENCE if difference else Status.OK
-
-
-def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.Kernel:
-    """The syntax of what to run: what -k names, else the only program, else the only kernel."""
-    names = [name] if name else program_names(module) or kernel_names(module)
-    if not names:
-        raise no_kernel(source)
-    if len(names) > 1:
-        text = f"{source.name} defines {listed(names)}"
-        raise VxcError(Diagnostic("E0234", text, help=f"say which to run, as with -k {names[0]}"))
-    kernels = {item.name: item for item in module.items if isinstance(item, syntax.Kernel)}  # programs are, too
-    if names[0] not in kernels:
-        check(module, source, names[0])  # says what is wrong with the name
-    return kernels[names[0]]
 
 
 def _check_outputs(kernel: TypedKernel, files: dict[str, str]) -> None:

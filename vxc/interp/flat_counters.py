@@ -1,72 +1,148 @@
 """What stage=thread kernels would cost: issued warp instructions, 32-byte sectors of global memory, shared bank conflicts.
 
-A request is one memory instruction of one warp. Global memory moves whole sectors of 32 bytes. Shared memory has 32 banks
-of 4 bytes: each phase (32 lanes of up to 4 bytes, 16 of 8) takes as many cycles as the busiest bank has different words.
+A request is one memory instruction of one warp in which a lane runs. Global memory moves whole sectors of 32 bytes; every array
+begins at the beginning of one, as allocations do (CUDA C++ Programming Guide, "Device Memory Accesses"). Shared memory has 32 banks
+of 4 bytes, and each phase takes as many cycles as the busiest bank has different words ("Shared Memory" of compute capability 5.x,
+which later ones keep). A phase is 32 lanes of up to 4 bytes, 16 of 8, 8 of 16: the 128 bytes that all banks give at once.
+
+Counting is by (kernel, position of the instruction), and only where a `Counters` is passed to the interpreter.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from vxc.interp.flat_machine import Machine, Step
+from vxc.interp.flat_lanes import both, minus
+from vxc.interp.flat_machine import Machine, Step, condition
 from vxc.interp.flat_memory import Memory
 
 SECTOR, LINE = 32, 128  # bytes: a sector; all banks together
-_NOWHERE = np.iinfo(np.int64).max
+_NOWHERE = np.iinfo(np.int64).max  # the byte that a lane which does not run accesses
+_FAR = _NOWHERE // (2 * SECTOR)  # no array reaches so far, in bytes
+
+Place = tuple[str, int]  # kernel, position of the instruction
 
 
 @dataclass
 class Accesses:
-    """Totals of one instruction: requests, sectors (global), cycles (shared) and the cycles that no conflict would take."""
+    """Totals of one instruction; `bytes` is what one thread accesses at a time.
+
+    `requests` by warps, `threads` in them. Of global memory, `sectors` and the least that so many different bytes could lie in,
+    `ideal_sectors`; of shared memory, `cycles` and those that no conflict would take, `ideal_cycles`. Of an atomic, `turns` by the
+    lanes of a request that meet at one element, the most of each.
+    """
 
     space: str
+    bytes: int
     requests: int = 0
+    threads: int = 0
     sectors: int = 0
+    ideal_sectors: int = 0
     cycles: int = 0
-    ideal: int = 0
+    ideal_cycles: int = 0
+    turns: int = 0
 
 
 @dataclass
 class Counters:
-    """Totals by (kernel, position of the instruction)."""
+    """Totals by place. Of a launch of more than `most_blocks` blocks, only some of the first, the middle and the last are run.
 
-    issued: Counter[tuple[str, int]] = field(default_factory=Counter)
-    accesses: dict[tuple[str, int], Accesses] = field(default_factory=dict)
+    Then what it leaves is not what the kernel computes: `blocks` has (blocks run, blocks of the grid) by kernel.
+    """
+
+    most_blocks: int | None = None
+    issued: Counter[Place] = field(default_factory=Counter)  # warps
+    threads: Counter[Place] = field(default_factory=Counter)
+    divergent: Counter[Place] = field(default_factory=Counter)  # warps whose lanes part at this `if`
+    accesses: dict[Place, Accesses] = field(default_factory=dict)
+    blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def chunks(self, kernel: str, grid: int, size: int) -> Iterator[tuple[int, int]]:
+        """The (first, number) of the blocks to run together, at most `size`."""
+        runs = [range(grid)]
+        if self.most_blocks is not None and grid > self.most_blocks:
+            third = max(1, self.most_blocks // 3)
+            runs = [range(third), range((grid - third) // 2, (grid - third) // 2 + third), range(grid - third, grid)]
+        self.blocks[kernel] = sum(map(len, runs)), grid
+        for blocks in runs:
+            yield from ((first, min(size, blocks.stop - first)) for first in blocks[::size])
 
     def issue(self, m: Machine, step: Step) -> None:
-        """Count the warps (one a block) in which a lane runs this instruction."""
-        if len(m.shape) == 2:
-            self.issued[m.program.name, step.at] += int(np.broadcast_to(m.mask, m.shape).any(axis=1).sum())
+        """Count an instruction that is about to run."""
+        if len(m.shape) != 2:
+            return
+        place = m.program.name, step.at
+        warps, threads = _running(m)
+        self.issued[place] += warps
+        self.threads[place] += threads
+        if step.inst.op == "if":
+            taken = condition(m, step)
+            arms = (np.broadcast_to(lanes, m.shape).any(axis=1) for lanes in (both(m.mask, taken), minus(m.mask, taken)))
+            self.divergent[place] += int(np.logical_and(*arms).sum())
 
-    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> None:
-        """Count an access at the offsets `flat`, in elements."""
+    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray, width: int = 1) -> None:
+        """Count an access of `width` elements, not across a sector, from the offsets `flat` on, in elements."""
         if len(m.shape) != 2 or memory.space == "local":
             return
-        active = np.broadcast_to(m.mask, m.shape)
-        byte = np.where(active, np.broadcast_to(flat, m.shape) * memory.dtype.bits // 8, _NOWHERE)
-        count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space))
-        count.requests += int(active.any(axis=1).sum())
+        size = max(1, memory.dtype.bits * width // 8)
+        warps, threads = _running(m)
+        byte = np.broadcast_to(flat * memory.dtype.bits // 8, m.shape)
+        byte = byte if m.mask is True else np.where(m.mask, byte, _NOWHERE)
+        count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))
+        count.requests += warps
+        count.threads += threads
+        if step.inst.op == "atomic":
+            count.turns += int(_most_alike(byte).sum())
         if memory.space != "shared":
-            count.sectors += int(_distinct(np.where(active, byte // SECTOR, _NOWHERE)).sum())
+            count.sectors += int(_count_different(byte // SECTOR).sum())
+            count.ideal_sectors += int((-(-_count_different(byte // size) * size // SECTOR)).sum())
             return
-        unit = max(4, memory.dtype.bytes)
-        phases = np.where(active, byte // unit, _NOWHERE).reshape(-1, LINE // unit)
-        cycles = _busiest(phases, LINE // unit)
+        unit = max(4, size)
+        cycles = _busiest((byte // unit).reshape(-1, LINE // unit), LINE // unit)
         count.cycles += int(cycles.sum())
-        count.ideal += int((cycles > 0).sum())
+        count.ideal_cycles += int((cycles > 0).sum())
 
 
-def _distinct(rows: np.ndarray) -> np.ndarray:
-    """How many different values each row holds, _NOWHERE apart."""
+def _running(m: Machine) -> tuple[int, int]:
+    """How many warps, one a row of the machine, have a lane that runs, and how many lanes do."""
+    if m.mask is True:
+        return m.shape[0], m.shape[0] * m.shape[1]
+    active = np.broadcast_to(m.mask, m.shape)
+    return int(np.count_nonzero(active.any(axis=1))), int(np.count_nonzero(active))
+
+
+def _different(rows: np.ndarray) -> np.ndarray:
+    """Of each row, which is sorted: where a value stands for the first time; what comes from _NOWHERE does not count."""
+    new = rows < _FAR
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return new
+
+
+def _count_different(rows: np.ndarray) -> np.ndarray:
+    """How many different values each row holds."""
+    return np.count_nonzero(_different(np.sort(rows, axis=1)), axis=1)
+
+
+def _most_alike(rows: np.ndarray) -> np.ndarray:
+    """The most lanes of each row that have one value."""
     rows = np.sort(rows, axis=1)
-    new = np.ones(rows.shape, bool)
-    new[:, 1:] = rows[:, 1:] != rows[:, :-1]
-    return (new & (rows != _NOWHERE)).sum(axis=1)
+    here = rows < _FAR
+    most = here.any(axis=1).astype(np.int64)
+    for apart in range(1, rows.shape[1]):
+        alike = ((rows[:, apart:] == rows[:, :-apart]) & here[:, apart:]).any(axis=1)
+        if not alike.any():
+            break
+        most[alike] = apart + 1
+    return most
 
 
 def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
     """For each row of words, the most different words that fall into one bank (word % banks)."""
-    return np.max([_distinct(np.where(words % banks == bank, words, _NOWHERE)) for bank in range(banks)], axis=0)
+    words = np.sort(words, axis=1)
+    new = _different(words)
+    bank = words % banks + np.arange(len(words))[:, None] * banks
+    return np.bincount(bank[new], minlength=len(words) * banks).reshape(-1, banks).max(axis=1)

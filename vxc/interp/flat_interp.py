@@ -54,8 +54,8 @@ def run_flat(
     An `out` array that is given supplies the initial contents; one that is missing is allocated, sized by the other arrays
     or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders roles and warps. `debug` looks for
     races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. Indices are checked always.
-    `counters`, if given, is filled with what stage=thread kernels issue and move. `source` is the .vx text that faults are shown in.
-    `max_steps` bounds the iterations of serial loops, all told. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
+    `counters`, if given, is filled with what stage=thread kernels issue and move, and may leave blocks out. `source` is the .vx
+    text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
     for faults on the way.
     """
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
@@ -65,6 +65,9 @@ def run_flat(
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), w.name in loaded) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
+    if counters is not None and counters.most_blocks is not None:  # what blocks that are left out would write is 0, a safe index
+        for name in storage.keys() - arrays.keys():
+            storage[name].data.fill(0)
     options = {"debug": debug, "trap_div": trap_div, "counters": counters, "rng": rng, "turns": turns}
     with np.errstate(all="ignore"):  # what overflows, or is not a number, is a value here
         for call in calls.launches:

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from vxc.diag import VxcError
+from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
@@ -152,8 +153,8 @@ def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dic
     warps = -(-program.attrs["threads"] // WARP)
     at_once = _blocks_at_once(program, warps)
     rows = [range(w, w + 1) for w in range(warps)] if may_meet(s.inst for s in program.steps) else [range(warps)]
-    for first in range(0, grid, at_once):
-        count = min(at_once, grid - first)
+    counters = options["counters"] or Counters()
+    for first, count in counters.chunks(program.name, grid, at_once):
         blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
         options = options | {"blocks": blocks}
         _run([WarpMachine(program, dict(env), dict(storage), warps=w, **options) for w in rows], blocks, options["rng"])

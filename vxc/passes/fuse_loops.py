@@ -19,11 +19,12 @@ from math import prod
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
-from vxc.ir.ops import OPS
+from vxc.ir.ops import DECLARES, OPS
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.nest import dimensions, is_parallel, perfect_nest
+from vxc.passes.prove_parallel_text import source_name
 
 
 def fuse(kernel: Kernel, context: Context) -> Kernel:
@@ -37,12 +38,15 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
     while at < len(insts):
         inst = insts[at]
         loops, hoisted, body = perfect_nest(insts, regions, at) if is_parallel(inst) else ([], [], at)
+        if loops:
+            _refused(kernel, regions, loops[-1], context)
         if len(loops) > 1:
             b.at(inst.loc)
             rewriter.copy_all(insts[i] for i in hoisted)
             opened.append(_flatten(b, rewriter, [insts[i] for i in loops], dims))
             fused_ends |= {regions.end[i] for i in loops[1:]}
-            context.applied(f"parallel {', '.join(insts[i].result.name for i in loops)} are one loop", kernel.name, inst.loc)
+            names_ = ", ".join(source_name(insts[i].result.name) for i in loops)
+            context.applied(f"parallel {names_} are one loop", kernel.name, inst.loc)
             at = body
             continue
         if inst.op == "end" and at not in fused_ends:
@@ -54,6 +58,31 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
                 opened.append(result)
         at += 1
     return replace(kernel, insts=tuple(b.insts))
+
+
+def _refused(kernel: Kernel, regions: Regions, at: int, context: Context) -> None:
+    """Say of each parallel loop right inside another why the two stay apart; a loop over blocks is another matter."""
+    insts, outer = kernel.insts, kernel.insts[at]
+    level = [insts[i] for i in regions.level(regions.body(at))]
+    for inner in level:
+        if not is_parallel(inner) or inner.attr("threads") != outer.attr("threads"):
+            continue
+        beside = [x for x in level if x is not inner and not OPS[x.op].pure]
+        other = next((x for x in beside if x.op not in DECLARES), None)
+        if other is not None:
+            line = f" (line {other.loc[0]})" if other.loc else ""
+            why = f"{_called(other)}{line} stands beside it"
+        else:
+            why = "what is declared beside it is of each outer iteration" if beside else "its bounds depend on the outer index"
+        names = source_name(inner.result.name), source_name(outer.result.name)
+        place = f" (line {outer.loc[0]})" if outer.loc else ""
+        context.missed(f"parallel {names[0]} stays a loop inside parallel {names[1]}{place}: {why}", kernel.name, inner.loc)
+
+
+def _called(inst: Inst) -> str:
+    if inst.op in ("load", "store", "atomic"):
+        return f"{inst.op} of `{source_name(inst.operands[0].name)}`"
+    return f"`{inst.attr('op') or inst.attr('kind') or inst.op}`"
 
 
 def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:

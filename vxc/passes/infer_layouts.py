@@ -80,6 +80,7 @@ def _apply(inst: Inst, operands) -> np.ndarray:
 
 
 def infer(kernel: Kernel, context: Context) -> Kernel:
+    declared = {i.result.name: i.loc for i in kernel.insts if i.op == "fragment"}
     fragments = {i.result.name: i.result for i in kernel.insts if i.op == "fragment"}
     if not fragments:
         return kernel
@@ -96,16 +97,17 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
                     foreign[name] = (reason, inst.loc)
     for name in fragments:
         if name in foreign:
-            context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1])
+            context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1] or declared[name])
         else:
-            context.applied(f"fragment {name}: {slots[name]} elements in each of {threads} threads", kernel.name)
+            text = f"fragment {name} lives in registers: {slots[name]} elements in each of {threads} threads"
+            context.applied(text, kernel.name, declared[name])
     moved = {name: replace(fragments[name], space="shared") for name in foreign}
     return replace(kernel, insts=tuple(_placed(inst, moved, threads) for inst in kernel.insts))
 
 
 def _too_large(size: int) -> tuple[str, None] | None:
     """The reason, with no place, for which a fragment of so many bytes a thread is not spread; ownership is not asked then."""
-    return (f"it would take {size // 4} registers of each thread", None) if size > 4 * REGISTERS else None
+    return (f"it would take {size // 4} registers of each thread, more than {REGISTERS}", None) if size > 4 * REGISTERS else None
 
 
 def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:

@@ -54,7 +54,8 @@ def limited(kernel: Kernel, context: Context) -> Kernel:
             copies = trips(inst) if inst.attr("kind") == "unroll" else 1
             length = lengths.get(at, 0)
             if copies and copies > 1 and copies * length > LIMIT:
-                context.missed(f"{copies} iterations of about {length:,} instructions stay a loop", kernel.name, inst.loc)
+                text = f"{copies} iterations of about {length:,} instructions stay a loop: unrolled they would be more than {LIMIT:,}"
+                context.missed(text, kernel.name, inst.loc)
                 insts[at] = inst.with_attrs(kind="serial", unroll=1)
                 copies = 1
             length *= copies or 1

@@ -34,6 +34,7 @@ from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
+from vxc.passes.prove_parallel_text import source_name
 from vxc.semantics import Order
 from vxc.target import WARP
 
@@ -85,7 +86,28 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
 
 def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
     each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
-    return f"parallel {nest.loops[0].result.name}: {each}, {rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
+    fill = f"{rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
+    return f"parallel {source_name(nest.loops[0].result.name)}: {each}, {_reason(nest, group)}; {fill}"
+
+
+def _reason(nest: Nest, group: int) -> str:
+    """Why an iteration has so many lanes."""
+    outer = nest.loops[0]
+    if outer.attr("threads"):
+        return "all threads of the block that runs it"
+    if outer.attr("lanes") == group:
+        return "as @lanes says"
+    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group > 1]
+    if ordered:
+        return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
+    shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
+    if shared is None:
+        return "since nothing in it is shared by lanes"
+    return f"which share parallel {source_name(shared.result.name)}{_line(shared)}"
+
+
+def _line(inst: Inst) -> str:
+    return f" on line {inst.loc[0]}" if inst.loc else ""
 
 
 def _other_lanes(loop: Inst, width: int) -> str:

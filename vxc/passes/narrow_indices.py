@@ -101,9 +101,12 @@ def run(plan: Plan, context: Context) -> Plan:
     for kernel in plan.kernels:
         state = _Narrow(kernel)
         kernels.append(replace(kernel, insts=state.run(kernel.insts)))
-        total = sum(isinstance(i.result, Value) and i.result.dtype is I64 for i in kernel.insts)
-        if total:
-            context.applied(f"{len(state.now)} of {total} index values are 32-bit; the others may exceed it", kernel.name)
+        wide = [i for i in kernel.insts if isinstance(i.result, Value) and i.result.dtype is I64]
+        if wide:
+            lines = sorted({i.loc[0] for i in wide if i.loc and i.result.name not in state.now})
+            others = "the others may exceed it" + (f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})" if lines else "")
+            rest = f"; {others}" if len(state.now) < len(wide) else ""
+            context.applied(f"{len(state.now)} of {len(wide)} index values are 32-bit{rest}", kernel.name)
     return plan.with_kernels(kernels)
 
 

@@ -21,41 +21,44 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import NamedTuple
 
 from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import OPENERS, Regions
 from vxc.pass_manager import Context, Pass
+from vxc.passes.prove_parallel_text import source_name
 from vxc.target import WARP
 
 
 @dataclass
 class _Pending:
-    """Tokens of the readers and writers of each buffer since the last barrier."""
+    """Tokens of the readers and writers of each buffer since the last barrier, each with its first access."""
 
-    readers: dict[str, set[Hashable]] = field(default_factory=dict)
-    writers: dict[str, set[Hashable]] = field(default_factory=dict)
+    readers: dict[str, dict[Hashable, Inst]] = field(default_factory=dict)
+    writers: dict[str, dict[Hashable, Inst]] = field(default_factory=dict)
 
-    def conflicts(self, buffer: str, token: Hashable, writes: bool) -> bool:
-        writers = self.writers.get(buffer, set())
-        readers = self.readers.get(buffer, set()) if writes else set()
-        return len(writers) > (token in writers) or len(readers) > (token in readers)
+    def conflict(self, buffer: str, token: Hashable, writes: bool) -> Inst | None:
+        """A pending access to the buffer that may be of the same element by another lane, one of the two a write."""
+        found = {**(self.readers.get(buffer, {}) if writes else {}), **self.writers.get(buffer, {})}
+        return next((inst for other, inst in found.items() if other != token), None)
 
-    def touched(self, buffer: str, writes: bool) -> bool:
-        """Whether an access to other data in the same bytes is pending that this one must wait for."""
-        return bool(self.writers.get(buffer)) or (writes and bool(self.readers.get(buffer)))
+    def touched(self, buffer: str, writes: bool) -> Inst | None:
+        """A pending access to other data in the same bytes that this one must wait for."""
+        found = [*self.writers.get(buffer, {}).values(), *(self.readers.get(buffer, {}).values() if writes else ())]
+        return found[0] if found else None
 
-    def add(self, buffer: str, token: Hashable, writes: bool) -> None:
-        (self.writers if writes else self.readers).setdefault(buffer, set()).add(token)
+    def add(self, buffer: str, token: Hashable, writes: bool, inst: Inst) -> None:
+        (self.writers if writes else self.readers).setdefault(buffer, {}).setdefault(token, inst)
 
     def copy(self) -> _Pending:
-        return _Pending({k: set(v) for k, v in self.readers.items()}, {k: set(v) for k, v in self.writers.items()})
+        return _Pending({k: dict(v) for k, v in self.readers.items()}, {k: dict(v) for k, v in self.writers.items()})
 
     def join(self, other: _Pending) -> None:
         for mine, theirs in ((self.readers, other.readers), (self.writers, other.writers)):
             for buffer, tokens in theirs.items():
-                mine.setdefault(buffer, set()).update(tokens)
+                mine[buffer] = {**tokens, **mine.get(buffer, {})}
 
     def clear(self) -> None:
         self.readers.clear()
@@ -96,11 +99,31 @@ class _Numbering:
             self.keys[inst.result.name] = (inst.result.name, at)
 
 
-def place(kernel: Kernel) -> tuple[list[Inst], list[Inst]]:
-    """The kernel's instructions with barriers, and the instructions that a barrier was put before."""
+class _Met(NamedTuple):
+    """Why a barrier stands before an instruction: the access in it, one before it, and the lanes that wait."""
+
+    before: Inst
+    access: Inst
+    earlier: Inst
+    group: int
+
+    def __str__(self) -> str:
+        lanes = f"each group of {self.group} lanes" if self.group <= WARP else "the block"
+        now, then = (f"`{source_name(x.operands[0].name)}`" for x in (self.access, self.earlier))
+        place = f"line {self.earlier.loc[0]}" if self.earlier.loc else "an instruction before"
+        if now != then:
+            return f"barrier of {lanes}: {now}, {_DONE[self.access.op]} here, lies in bytes of {then}, {_DONE[self.earlier.op]} by {place}"
+        return f"barrier of {lanes}: {now} is {_DONE[self.access.op]} here and {_DONE[self.earlier.op]} by {place}, by other lanes"
+
+
+_DONE = {"load": "read", "store": "written", "atomic": "updated"}
+
+
+def place(kernel: Kernel) -> tuple[list[Inst], list[_Met]]:
+    """The kernel's instructions with barriers, and what each barrier is for."""
     walk = _Walk(kernel)
     walk.range(range(len(kernel.insts)), kernel.attr("group"))
-    return walk.out, walk.before
+    return walk.out, walk.met
 
 
 class _Walk:
@@ -114,7 +137,7 @@ class _Walk:
         modes = _modes(self.tokens)
         self.shared = {b for b, m in modes.items() if ("w" in m and len(m) > 1) or self.overlaps.get(b)}
         self.out: list[Inst] = []
-        self.before: list[Inst] = []
+        self.met: list[_Met] = []
 
     def range(self, positions: range, group: int) -> None:
         """Place barriers in a body that `group` lanes run together."""
@@ -145,18 +168,25 @@ class _Walk:
             self.out.append(inst)
             at += 1
 
-    def found(self, positions: range) -> list[tuple[str, Hashable, bool]]:
-        return [(b, t.key, w) for i in positions for b, t, w in self.tokens.get(i, ()) if b in self.shared]
+    def found(self, positions: range) -> list[tuple[str, Hashable, bool, Inst]]:
+        return [(b, t.key, w, self.insts[i]) for i in positions for b, t, w in self.tokens.get(i, ()) if b in self.shared]
 
-    def meet(self, inst: Inst, found: list[tuple[str, Hashable, bool]], pending: _Pending, group: int) -> None:
+    def meet(self, inst: Inst, found: list[tuple[str, Hashable, bool, Inst]], pending: _Pending, group: int) -> None:
         """Put a barrier before what would meet pending accesses, then count its own among them."""
-        if any(pending.conflicts(b, t, w) or any(pending.touched(o, w) for o in self.overlaps.get(b, ())) for b, t, w in found):
+        pairs = ((x, self.earlier(pending, b, t, w)) for b, t, w, x in found)
+        access, earlier = next((pair for pair in pairs if pair[1] is not None), (inst, None))
+        if earlier is not None:
             scope = (("scope", "group"), ("width", group)) if group <= WARP else (("scope", "block"),)
             self.out.append(Inst("barrier", (), None, scope, inst.loc))
-            self.before.append(inst)
+            self.met.append(_Met(inst, access, earlier, group))
             pending.clear()
-        for b, t, w in found:
-            pending.add(b, t, w)
+        for b, t, w, x in found:
+            pending.add(b, t, w, x)
+
+    def earlier(self, pending: _Pending, buffer: str, token: Hashable, writes: bool) -> Inst | None:
+        """The pending access, if any, that one to a buffer must wait for."""
+        over = (pending.touched(other, writes) for other in self.overlaps.get(buffer, ()))
+        return pending.conflict(buffer, token, writes) or next((x for x in over if x), None)
 
     def enter(self, inst: Inst, at: int, pending: _Pending, stack: list) -> None:
         """Note what holds where a region begins; a loop in row scope may follow itself."""
@@ -166,7 +196,7 @@ class _Walk:
             for i in self.regions.body(at):
                 for buffer, token, writes in self.tokens.get(i, ()):
                     if buffer in self.shared:
-                        inside.add(buffer, (token.key, at) if token.since >= at else token.key, writes)
+                        inside.add(buffer, (token.key, at) if token.since >= at else token.key, writes, self.insts[i])
         stack.append([pending.copy(), inside if loops else None])
         if loops:
             pending.join(inside)
@@ -224,10 +254,10 @@ def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
         if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1:
-            insts, before = place(kernel)
+            insts, met = place(kernel)
             kernel = replace(kernel, insts=tuple(insts))
-            for inst in before:
-                context.applied("barrier: lanes of a group meet through memory here", kernel.name, inst.loc)
+            for one in met:
+                context.applied(str(one), kernel.name, one.before.loc)
         kernels.append(kernel)
     return plan.with_kernels(kernels)
 

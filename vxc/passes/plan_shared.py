@@ -27,12 +27,13 @@ ALIGN = 16  # bytes: the widest access
 
 @dataclass
 class _Life:
-    """A shared array, its size in the arena, and the first and last instruction that may touch it."""
+    """A shared array, its size in the arena, the first and last instruction that may touch it, and where it is declared."""
 
     buffer: Buffer
     bytes: int
     first: int
     last: int
+    loc: tuple[int, int] | None = None
     offset: int = 0
 
     def meets(self, other: _Life) -> bool:
@@ -45,7 +46,7 @@ def lives(kernel: Kernel) -> list[_Life]:
     for at, inst in enumerate(kernel.insts):
         if inst.op == "shared":
             size = -(-prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes // ALIGN) * ALIGN
-            found[inst.result.name] = regions.parent[at], _Life(inst.result, size, len(kernel.insts), at)
+            found[inst.result.name] = regions.parent[at], _Life(inst.result, size, len(kernel.insts), at, inst.loc)
         for operand in inst.operands:
             if isinstance(operand, Buffer) and operand.name in found:
                 home, life = found[operand.name]
@@ -78,13 +79,21 @@ def run(plan: Plan, context: Context) -> Plan:
         if found:
             total, apart = place(found), sum(x.bytes for x in found)
             _check(kernel, found, total, context)
-            if total < apart:
-                context.applied(f"{len(found)} shared arrays of {apart} bytes in {total}, since not all are in use at once", kernel.name)
+            _remark(kernel, found, total, apart, context)
             offsets = {x.buffer.name: x.offset for x in found}
             insts = tuple(i.with_attrs(offset=offsets[i.result.name]) if i.op == "shared" else i for i in kernel.insts)
             kernel = replace(kernel, insts=insts).with_attrs(shared_bytes=total)
         kernels.append(kernel)
     return plan.with_kernels(kernels)
+
+
+def _remark(kernel: Kernel, found: list[_Life], total: int, apart: int, context: Context) -> None:
+    for x in found:
+        over = [f"`{y.buffer.name}`" for y in found if y is not x and x.offset < y.offset + y.bytes and y.offset < x.offset + x.bytes]
+        reuse = f", in bytes of {', '.join(over)}, not in use at the same time" if over else ""
+        context.applied(f"`{x.buffer.name}` takes {x.bytes:,} bytes of shared memory{reuse}", kernel.name, x.loc)
+    saved = f" instead of {apart:,}, since not all arrays are in use at once" if total < apart else ""
+    context.applied(f"{total:,} bytes of shared memory a block{saved}", kernel.name)
 
 
 def _check(kernel: Kernel, found: list[_Life], total: int, context: Context) -> None:

@@ -63,7 +63,10 @@ def run(plan: Plan, context: Context) -> Plan:
         kernel = plan.kernel(entry.attr("kernel"))
         pieces, workspaces = split(kernel, fresh, {k.name for k in plan.kernels})
         if len(pieces) > 1:
-            context.applied(f"{len(pieces)} launches, since what one parallel loop writes the next may read", kernel.name)
+            places = [next(i.loc for i in piece.insts if i.op == "loop") for piece in pieces]
+            lines = f" (from lines {', '.join(str(loc[0]) for loc in places)})" if all(places) else ""
+            text = f"{len(pieces)} launches{lines}, since what one parallel loop writes the next may read"
+            context.applied(text, kernel.name, places[0])
         entries += [Inst("workspace", (), buffer) for buffer in workspaces]
         passed = dict(zip(kernel.params, entry.operands[1:]))
         for piece in pieces:

@@ -1,0 +1,73 @@
+"""What became of each loop of a kernel: who runs it, what it was fused with, how far it is unrolled."""
+
+from __future__ import annotations
+
+from vxc.driver import Compiled
+from vxc.explain.model import Loop
+from vxc.ir.kernel import Kernel
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions
+from vxc.passes.limit_unrolling import trips
+from vxc.passes.nest import is_parallel, perfect_nest
+from vxc.passes.prove_parallel_text import source_name
+
+Place = tuple[str, tuple[int, int] | None]  # the name of a loop's index in the source, where the loop is
+
+
+def loops_of(compiled: Compiled, name: str) -> tuple[Loop, ...]:
+    """The loops of one kernel of the final plan, in program order, as they are once map-loops has decided who runs them."""
+    team = compiled.after("map-loops").kernel(name)
+    fused = _fused(compiled.after("expand-tiles"), name)
+    unrolled = _unrolled(compiled.plan.kernel(name))
+    regions = Regions.of(team.insts)
+    places = [at for at, inst in enumerate(team.insts) if inst.op in ("loop", "reduce", "scan", "while")]
+    return tuple(_loop(team, regions, at, fused, unrolled) for at in places)
+
+
+def _loop(kernel: Kernel, regions: Regions, at: int, fused: dict[Place, tuple[str, ...]], unrolled: dict) -> Loop:
+    inst = kernel.insts[at]
+    index = inst.result.name if inst.result else ""
+    thread_map, lanes = _who(kernel, regions, at)
+    return Loop(
+        index=source_name(index),
+        line=inst.loc[0] if inst.loc else None,
+        kind=inst.attr("kind") or (inst.attr("op") if inst.op == "reduce" else inst.op),
+        thread_map=thread_map,
+        lanes=lanes,
+        fused_with=fused.get((source_name(index), inst.loc), ()),
+        unroll=unrolled.get(inst.loc, 1),
+    )
+
+
+def _who(kernel: Kernel, regions: Regions, at: int) -> tuple[str, int]:
+    """How the iterations are spread, and over how many lanes: for blocks those that run one iteration together."""
+    inst, around = kernel.insts[at], [kernel.insts[p] for p in regions.parents(at)]
+    team = next((p.attr("lanes") for p in around if p.attr("map") == "teams"), kernel.attr("group", 1))
+    if any(p.attr("map") == "lanes" or p.op in ("reduce", "scan") for p in around):
+        return "thread", 1
+    if inst.op in ("reduce", "scan"):
+        lanes = min(inst.attr("order")[2], team)
+        return ("lanes", lanes) if lanes > 1 else ("all", 1)
+    how = inst.attr("map") or "all"
+    return how, {"blocks": team, "lanes": team, "teams": inst.attr("lanes")}.get(how, 1)
+
+
+def _fused(plan: Plan, name: str) -> dict[Place, tuple[str, ...]]:
+    """For the outermost loop of each nest that fuse-loops makes one, the indices of the others."""
+    insts = plan.kernel(name).insts
+    regions, found = Regions.of(insts), {}
+    for at, inst in enumerate(insts):
+        if is_parallel(inst):
+            nest, _, _ = perfect_nest(insts, regions, at)
+            found[source_name(inst.result.name), inst.loc] = tuple(source_name(insts[i].result.name) for i in nest[1:])
+    return found
+
+
+def _unrolled(kernel: Kernel) -> dict[tuple[int, int] | None, int]:
+    """By place, the most copies that a loop there is unrolled to."""
+    found: dict[tuple[int, int] | None, int] = {}
+    for inst in kernel.insts:
+        if inst.op == "loop":
+            copies = trips(inst) if inst.attr("kind") == "unroll" else inst.attr("unroll")
+            found[inst.loc] = max(copies or 1, found.get(inst.loc, 1))
+    return found

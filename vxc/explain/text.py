@@ -1,0 +1,141 @@
+"""The explanation as text: for each launch what it takes, then the lines of the source, each with what was decided and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vxc.explain.model import Access, Decision, KernelExplanation, Launch, Loop
+from vxc.source import Source
+from vxc.target import MAX_REGISTERS_PER_THREAD, WARP
+
+LEGEND = """\
+A warp is 32 threads that run together; a request is one memory instruction of a warp. A sector is 32 bytes, the least that global
+memory moves; bytes moved are those of all sectors of all requests, before caches. A bank conflict makes a request to shared memory
+take several turns. Occupancy is how many warps a multiprocessor can hold at once. \"At best\" is the time that the least bytes and
+the operations would take at the card's peak rates, whichever is more."""
+
+
+def text(explanation: KernelExplanation, source: Source, arch: str) -> str:
+    """Lines of at most about 140 characters, with a final newline."""
+    arrays = ", ".join(f"{name} {what}" for name, what in explanation.arrays.items())
+    lines = [f"{explanation.name} ({source.name}, {arch})" + (f": {arrays}" if arrays else "")]
+    for launch in explanation.launches:
+        lines += ["", *_launch(launch)]
+    lines += ["", *_source_lines(explanation, source)]
+    lines += [f"note: {note}" for note in explanation.notes]
+    return "\n".join(lines) + "\n"
+
+
+# ---- a launch --------------------------------------------------------------------------------------------------------
+
+
+def _launch(x: Launch) -> Iterator[str]:
+    blocks = f"{_count(x.grid, 'block')} of" if x.grid is not None else "blocks of"
+    yield f"  {x.kernel}: {blocks} {_count(x.threads, 'thread')}"
+    for title, words in (("registers", _registers(x)), ("occupancy", _occupancy(x)), *_measured(x)):
+        if words:
+            yield f"    {title:<11} {words}"
+
+
+def _registers(x: Launch) -> str:
+    used = x.resources
+    if used is None:
+        return ""
+    cap = used.register_cap or MAX_REGISTERS_PER_THREAD
+    spilled = f"{used.spill_bytes} bytes spilled to memory" if used.spill_bytes else "nothing spilled"
+    stack = f", {used.stack_bytes:,} bytes of stack" if used.stack_bytes else ""
+    return f"{used.registers} a thread (at most {cap}), {spilled}{stack}; {used.shared_bytes:,} bytes of shared memory a block"
+
+
+def _occupancy(x: Launch) -> str:
+    used = x.resources
+    if used is None:
+        return ""
+    blocks, warps = _count(used.blocks_per_multiprocessor, "block"), f"{used.warps_per_multiprocessor} of {used.warp_limit} warps"
+    limit = "shared memory is" if used.limited_by == "shared" else f"{used.limited_by} are"
+    held = f"{blocks}, {warps}, on a multiprocessor at once; {limit} the limit"
+    if x.waves is None:
+        return held
+    grid = f"fills {100 * x.waves:.2g} %" if x.waves <= 1 else f"takes {x.waves:.3g} rounds"
+    return f"{held}; the grid {grid} of {x.multiprocessors}"
+
+
+def _measured(x: Launch) -> Iterator[tuple[str, str]]:
+    done, moved = x.execution, x.traffic
+    if done is None or moved is None:
+        return
+    times = f": {moved.moved_bytes / moved.minimum_bytes:.2f} times" if moved.minimum_bytes else ""
+    yield "memory", f"{moved.moved_bytes:,} bytes moved, {moved.minimum_bytes:,} at least (each array once){times}"
+    each = f", {moved.operations_per_byte:g} for each of the least bytes" if moved.operations_per_byte is not None else ""
+    yield "arithmetic", f"{_count(moved.operations, 'operation')} on floats{each}"
+    if moved.roofline:
+        roof = moved.roofline
+        limit = "memory-bound" if roof.bound == "memory" else "compute-bound"
+        times = f"{roof.memory_microseconds:g} us for memory, {roof.arithmetic_microseconds:g} us for arithmetic"
+        yield "at best", f"{times} on {roof.device}: {limit}"
+    lanes = f"{done.active_lanes:g} of {WARP} threads active in each"
+    parts = f"{_count(done.divergent_branches, 'branch', 'branches')} on which the threads of a warp part"
+    yield "execution", f"{_count(done.warp_instructions, 'warp instruction')}, {lanes}; {parts}, {_count(done.barriers, 'barrier')}"
+
+
+# ---- lines of the source ---------------------------------------------------------------------------------------------
+
+
+def _source_lines(explanation: KernelExplanation, source: Source) -> Iterator[str]:
+    said: dict[int, list[str]] = {}
+    several = len(explanation.launches) > 1
+    for launch in explanation.launches:
+        own = f"{launch.kernel}: " if several else ""
+        for part, words in [*((x, _loop(x)) for x in launch.loops), *((x, _access(x)) for x in launch.accesses)]:
+            said.setdefault(part.line or 0, []).append(own + words)
+    for remark in explanation.remarks:
+        own = f"{remark.kernel}: " if several else ""
+        said.setdefault(remark.line or 0, []).append(own + _remark(remark))
+    width = len(str(max(said, default=0)))
+    for number in sorted(said, key=lambda n: (n == 0, n)):
+        shown = source.line(number) if 0 < number <= len(source.line_starts) else "(the whole kernel)"
+        yield f"  {str(number or '').rjust(width)} | {shown.expandtabs(4)}"
+        yield from (f"  {' ' * width} |     - {words}" for words in dict.fromkeys(said[number]))
+
+
+def _remark(remark: Decision) -> str:
+    missed = "not done, " if remark.kind == "missed" else ""
+    return f"{missed}{remark.pass_name}: {remark.message}"
+
+
+def _loop(loop: Loop) -> str:
+    index = f" over {', '.join((loop.index, *loop.fused_with))}" if loop.index else ""
+    who = {
+        "blocks": f"{_lanes(loop.lanes)} each iteration",
+        "lanes": f"{loop.lanes} threads take its iterations in turn",
+        "teams": f"teams of {loop.lanes} threads take its iterations in turn",
+        "all": "all threads of an iteration go through it together",
+        "thread": "one thread goes through it alone",
+    }[loop.thread_map]
+    unrolled = f", unrolled {loop.unroll} times" if loop.unroll > 1 else ""
+    return f"{loop.kind}{index}: {who}{unrolled}"
+
+
+def _lanes(count: int) -> str:
+    return "one thread runs" if count == 1 else f"{count} threads run"
+
+
+def _access(access: Access) -> str:
+    why = f" ({access.why_not_wider})" if access.why_not_wider else ""
+    words = f"{access.kind} {access.buffer}, {access.space} memory: {_count(access.bytes_per_access, 'byte')} a thread at a time{why}"
+    if access.requests is None:
+        return words
+    if not access.requests:
+        return f"{words}; does not run in this call"
+    if access.same_element is not None:
+        words += f"; {access.same_element:g} thread{'s' * (access.same_element != 1)} of a request at one element, one after another"
+    if access.space == "shared":
+        turns = access.bank_conflicts or 1
+        return f"{words}; " + ("no bank conflicts" if turns == 1 else f"bank conflicts: {turns:g} turns instead of 1")
+    got, ideal = access.sectors_per_request, access.ideal_sectors_per_request
+    least = "the least" if got == ideal else f"{ideal:g} would do"
+    return f"{words}; {got:g} sector{'s' * (got != 1)} a request, {least}; {access.moved_bytes:,} bytes moved"
+
+
+def _count(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
