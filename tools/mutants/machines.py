@@ -18,7 +18,7 @@ MACHINES = (
     ),
     Mutant(
         "index-check-off-by-one", "interp/flat_memory.py", "the index after the last is not out of range",
-        ".max() >= extent:", ".max() > extent:",
+        "index.view(np.uint64) >= extent)", "index.view(np.uint64) > extent)",
         ("test_flat_interp_simt.py::test_the_index_after_the_last_is_out_of_bounds_though_the_next_row_is_there",),
     ),
     Mutant(
