@@ -10,7 +10,7 @@ from typed_text import errors, rejects
 
 from vxc.cuda.nvrtc import FP_OPTIONS
 from vxc.driver import compile
-from vxc.frontend.attr_table import ATTRS, POSITIONS, listed
+from vxc.frontend.attr_table import ATTRS, POSITIONS, in_words
 from vxc.frontend.check import check
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
@@ -270,6 +270,6 @@ def test_the_reference_has_the_same_table():
     section = text.partition("| attribute | on | not compiled yet on | meaning |\n")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in section.splitlines()[1:]]
     table = {re.match(r"`@(\w+)\(", row[0])[1]: (row[1], row[2]) for row in rows}
-    assert table == {name: (", ".join(listed(rule.on)), ", ".join(listed(rule.later))) for name, rule in ATTRS.items()}
+    assert table == {name: (", ".join(in_words(rule.on)), ", ".join(in_words(rule.later))) for name, rule in ATTRS.items()}
     words = re.findall(r"`@\w+\((\w+)\)`", next(row[0] for row in rows if "@fp" in row[0]))
     assert tuple(words) == ATTRS["fp"].takes

@@ -15,7 +15,7 @@ from functools import cached_property
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, compile_cuda
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DType
 from vxc.frontend.check import NO_DEFINES, check, kernel_names, no_kernel, program_names
 from vxc.frontend.lower import lower
@@ -140,7 +140,7 @@ def _only(names: list[str], source: Source) -> str:
         return names[0]
     if not names:
         raise no_kernel(source)
-    known = ", ".join(f"`{name}`" for name in names)
+    known = listed(f"`{name}`" for name in names)
     raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vxc.cli.common import TEXT, Settings, Status, kernel_options, note, pairs, print_json, read_module, refuse_terminal
 from vxc.cli.compiling import build, resources
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
@@ -75,7 +75,7 @@ def _chosen(module: syntax.Module, source: Source, name: str | None) -> syntax.K
     if not names:
         raise no_kernel(source)
     if len(names) > 1:
-        text = f"{source.name} defines {', '.join(names)}"
+        text = f"{source.name} defines {listed(names)}"
         raise VxcError(Diagnostic("E0234", text, help=f"say which to run, as with -k {names[0]}"))
     kernels = {item.name: item for item in module.items if isinstance(item, syntax.Kernel)}  # programs are, too
     if names[0] not in kernels:
