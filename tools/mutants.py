@@ -254,12 +254,12 @@ MUTANTS = (
     ),
     # ---- emitted text ----
     Mutant(
-        "text-shift-swapped", "cuda/prelude.cuh", "emitted code shifts the count by the value",
+        "text-shift-swapped", "cuda/device/integers.cuh", "emitted code shifts the count by the value",
         "(T)((W)a << (W)n) : T(0)", "(T)((W)n << (W)a) : T(0)",
         ("test_prelude_values.py",),
     ),
     Mutant(
-        "text-mod-as-in-c", "cuda/prelude.cuh", "emitted `%` takes the sign of the dividend",
+        "text-mod-as-in-c", "cuda/device/integers.cuh", "emitted `%` takes the sign of the dividend",
         "(T)(r + b) : r;", "(T)r : r;",
         ("test_prelude_values.py",),
     ),
