@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vxc.codes import CODES
-from vxc.diag import Diagnostic, Diagnostics, Label, VxcError, read_source, render, render_all
+from vxc.diag import LARGEST, Diagnostic, Diagnostics, Label, VxcError, listed, read_source, render, render_all
 from vxc.source import Source, Span
 
 ROWSUM = Source(
@@ -41,6 +41,7 @@ def test_positions_count_characters_from_one():
 def test_text_is_put_in_normal_form():
     assert Source.decode("t", "\ufeffa\r\nb\rc\n".encode()).text == "a\nb\nc\n"
     assert Source("t", "o\u0308").text == "\u00f6"
+    assert Source("t", "a\ud800b\udfff").text == "a\ufffdb\ufffd"
 
 
 def test_only_carriage_returns_and_line_feeds_end_lines():
@@ -106,6 +107,32 @@ def test_render_windows_a_long_line():
     source = Source("t.vx", "x" * 300 + " bad " + "y" * 300)
     text, carets = render(Diagnostic("E0107", "no", source, find(source, "bad"))).splitlines()[3:]
     assert len(text) <= 106 and text[carets.index("^") :].startswith("bad ")
+    assert text[5:].startswith("..x") and text.endswith("y..")
+
+
+@pytest.mark.parametrize("at", [0, 1, 50, 99, 100, 101, 150, 249, 250])
+@pytest.mark.parametrize("indent", ["", " " * 40])
+def test_a_window_shows_its_place_and_what_is_cut(at, indent):
+    line = indent + "".join(chr(ord("a") + k % 26) for k in range(250)) + "$"
+    start = len(indent) + at
+    text, carets = render(Diagnostic("E0107", "no", Source("t.vx", line), Span(start, start + 1))).splitlines()[3:]
+    shown = text[len(" 1 | ") :]
+    column = carets.index("^") - len(" 1 | ")
+    assert len(shown) <= 100 and shown[column] == line[start]
+    assert shown.startswith("..") == (column != min(len(indent), 4) + at) and shown.endswith("..") == ("$" not in shown)
+    assert shown.strip(". ") in line
+
+
+def test_render_cuts_long_messages_and_shows_no_control_characters():
+    name = "q" * 1000
+    lines = render(Diagnostic("E0107", f"`{name}` \x1b[31m", ROWSUM, Span(0, 6), name, help=f"a\0{name}\nb")).splitlines()
+    assert max(map(len, lines)) < 430 and all(line.isprintable() for line in lines)
+    assert lines[0].startswith("error[E0107]: `qqq") and "qq..qq" in lines[0] and lines[0].endswith("` \ufffd[31m")
+
+
+def test_lists_of_names_are_short():
+    assert listed("abc") == "a, b, c" and listed("abcdefghi") == "a, b, c, d, e, f, g, h, i"
+    assert listed(str(n) for n in range(1000)) == "0, 1, 2, 3, 4, 5, 6, 7 and 992 more"
 
 
 def test_render_a_span_over_lines_marks_the_first():
@@ -201,3 +228,10 @@ def test_files_that_are_not_text(tmp_path):
     assert message(path) == ("E0102", f"{path} is not text: byte 2 (0xff) is not UTF-8")
     path.write_bytes(b"ok\0")
     assert message(path) == ("E0102", f"{path} is not text: byte 2 is NUL")
+
+
+def test_files_without_end(tmp_path):
+    path = tmp_path / "a.vx"
+    path.write_bytes(b" " * (LARGEST + 1))
+    assert message(path) == ("E0101", f"cannot read {path}: it has more than 64 MiB")
+    assert message("/dev/zero") == ("E0101", "cannot read /dev/zero: it has more than 64 MiB")

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vxc.codes import CODES
 from vxc.source import Source, Span
+
+
+LARGEST = 64 << 20  # bytes of a source file; a device may have no end
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,6 @@ class VxcError(Exception):
         return render_all(self.diagnostics)
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """The first few names, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def told(error: Exception) -> str:
     """An exception that is no diagnostic in one line: its type, what it says, where in the compiler it was raised."""
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -120,7 +118,11 @@ def read_source(path: str | Path) -> Source:
     stdin = str(path) == "-"
     name = "<stdin>" if stdin else os.fsencode(path).decode("utf-8", "replace")
     try:
-        return Source.decode(name, sys.stdin.buffer.read() if stdin else Path(path).read_bytes())
+        with nullcontext(sys.stdin.buffer) if stdin else open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise OSError(f"it has more than {LARGEST >> 20} MiB")
+        return Source.decode(name, data)
     except OSError as error:
         reason = error.strerror or str(error)
         raise VxcError(Diagnostic("E0101", f"cannot read {name}: {reason}", help="check the path")) from None
@@ -138,6 +140,8 @@ def unwritable(path: str, error: OSError) -> VxcError:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 TAB, INDENT, WIDTH = 4, 4, 100  # columns: tab stops, indentation left standing, widest excerpt
+LONGEST = 400  # characters of a message: names and literals may be as long as they like
+LISTED = 8  # names that a message lists
 _COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "frame": "\033[1;34m", "bold": "\033[1m"}
 
 
@@ -149,22 +153,23 @@ def render_all(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
 def render(diagnostic: Diagnostic, colour: bool = False) -> str:
     """The text of a diagnostic, with no final newline; with `colour`, in ANSI colours.
 
-    Deep indentation is cut to four columns and a long line to a window around the place.
+    Deep indentation is cut to four columns, a long line to a window around the place and a long message in its middle; `..`
+    stands for what is left out.
     """
     d = diagnostic
 
     def paint(style: str, text: str) -> str:
         return f"{_COLOURS[style]}{text}\033[0m" if colour else text
 
-    lines = [paint(d.severity, f"{d.severity}[{d.code}]") + paint("bold", f": {d.message}")]
+    lines = [paint(d.severity, f"{d.severity}[{d.code}]") + paint("bold", f": {_shown(d.message)}")]
     groups = _by_source(d)
     last = max((s.position(span.start)[0] for s, labels in groups for span, _, _ in labels), default=0)
     margin = " " * (len(str(last)) + 1)
     for i, (source, labels) in enumerate(groups):
-        lines.append(paint("frame", f"{margin}{':::' if i else '-->'} ") + _place(source, labels[0][0]))
+        lines.append(paint("frame", f"{margin}{':::' if i else '-->'} ") + _shown(_place(source, labels[0][0])))
         lines.append(paint("frame", f"{margin} |"))
         lines += _excerpt(source, labels, margin, d.severity, paint)
-    for kind, text in [*(("note", note) for note in d.notes), *([("help", d.help)] if d.help else [])]:
+    for kind, text in [*(("note", note) for note in d.notes), *([("help", _shown(d.help))] if d.help else [])]:
         first, *rest = text.split("\n")
         lines.append(paint("frame", f"{margin} = ") + paint("bold", f"{kind}:") + f" {first}")
         lines += [f"{margin}         {line}" for line in rest]
@@ -195,17 +200,38 @@ def _excerpt(source: Source, labels: list[tuple[Span, str, str]], margin: str, s
         before = number
         columns = [_columns(source, span) for span, _, _ in here]
         text = _expand(source.line(number))
-        left = max(0, cut - INDENT)
-        if len(text) - left > WIDTH:
-            left = max(left, min(columns[0][0] - WIDTH // 3, len(text) - WIDTH))
-        shown = text[left : left + WIDTH]
+        left, shown = _window(text, max(0, cut - INDENT), columns[0][0])
         lines.append((paint("frame", f" {str(number).rjust(len(margin) - 1)} |") + f" {shown}").rstrip())
         for (start, end), (_, mark, note) in zip(columns, here):
             start = min(max(start - left, 0), WIDTH)
             marks = mark * max(1, min(end - left, WIDTH) - start)
             style = severity if mark == "^" else "frame"
-            lines.append(paint("frame", f"{margin} |") + " " * (start + 1) + paint(style, f"{marks} {note}".rstrip()))
+            lines.append(paint("frame", f"{margin} |") + " " * (start + 1) + paint(style, f"{marks} {_shown(note)}".rstrip()))
     return lines
+
+
+def _window(text: str, left: int, place: int) -> tuple[int, str]:
+    """The part of a line that is shown, from column `left` on where it fits, and the column at which it begins."""
+    start = left
+    if len(text) - left > WIDTH:
+        start = max(left, min(place - WIDTH // 3, len(text) - WIDTH))
+    shown = text[start : start + WIDTH]
+    if start > left:
+        shown = ".." + shown[2:]
+    return start, shown if start + WIDTH >= len(text) else shown[:-2] + ".."
+
+
+def _shown(text: str) -> str:
+    """Lines of at most LONGEST characters, cut in the middle, with control characters replaced."""
+    lines = [_printable(line) for line in text.split("\n")]
+    return "\n".join(line if len(line) <= LONGEST else f"{line[: LONGEST - 60]}..{line[-58:]}" for line in lines)
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c`, or the first of many and how many more there are."""
+    given = [*names]
+    more = len(given) - LISTED
+    return ", ".join(given) if more <= 1 else f"{', '.join(given[:LISTED])} and {more} more"
 
 
 def _columns(source: Source, span: Span) -> tuple[int, int]:
@@ -218,7 +244,11 @@ def _columns(source: Source, span: Span) -> tuple[int, int]:
 
 def _expand(line: str) -> str:
     """A line as shown: tabs expanded, control characters replaced."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in line.expandtabs(TAB))
+    return _printable(line.expandtabs(TAB))
+
+
+def _printable(line: str) -> str:
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def _indent(line: str) -> int:

@@ -174,7 +174,7 @@ def only(names: list[str], source: Source) -> str:
         return names[0]
     if not names:
         raise no_kernel(source)
-    known = listed([f"`{name}`" for name in names])
+    known = listed(f"`{name}`" for name in names)
     raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from vxc.binding import Described, describe
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
@@ -43,7 +43,7 @@ def read_arguments(
     for name, text in texts.items():
         if name not in declared:
             near = get_close_matches(name, declared, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {', '.join(declared)}"
+            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {listed(declared)}"
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
         dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
         if is_number(text) == bool(declared[name].dims):

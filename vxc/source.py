@@ -1,7 +1,7 @@
 """Source text and places in it.
 
 A `Source` is one file's text in normal form: no BOM, `\n` line ends, Unicode NFC (so that canonically equal names are
-one name). A `Span` is a pair of character offsets into it; lines and columns are worked out only when one is shown.
+one name), U+FFFD for halves of surrogate pairs. A `Span` is a pair of character offsets into it; lines and columns are worked out only when one is shown.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 
 _WORD = re.compile(r"\w+|.?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Span(NamedTuple):
@@ -107,4 +108,4 @@ class Source:
 
 def _normal(text: str) -> str:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text))

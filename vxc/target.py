@@ -21,6 +21,8 @@ REGISTERS_PER_BLOCK = 65_536
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 MAX_PARAMETER_BYTES = 32_764
 """Kernel parameter space from CUDA 12.1 on sm_70 and newer."""
+MAX_LOCAL_BYTES = 512 * 1024
+"""Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 STATIC_SHARED_BYTES = 48 * 1024
 """Above this, shared memory is dynamic and has to be asked for before the launch."""
 

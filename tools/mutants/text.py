@@ -7,12 +7,12 @@ from mutants.mutant import Mutant
 TEXT = (
     # ---- emitted text ----
     Mutant(
-        "text-shift-swapped", "cuda/prelude.cuh", "emitted code shifts the count by the value",
+        "text-shift-swapped", "cuda/device/integers.cuh", "emitted code shifts the count by the value",
         "(T)((W)a << (W)n) : T(0)", "(T)((W)n << (W)a) : T(0)",
         ("test_prelude_values.py::test_integer_operations",),
     ),
     Mutant(
-        "text-mod-as-in-c", "cuda/prelude.cuh", "emitted `%` takes the sign of the dividend",
+        "text-mod-as-in-c", "cuda/device/integers.cuh", "emitted `%` takes the sign of the dividend",
         "r = d - r;", ";",
         ("test_prelude_values.py::test_integer_operations",),
     ),
@@ -43,22 +43,22 @@ TEXT = (
         ("test_emit.py::test_loops_and_control_read_like_c",),
     ),
     Mutant(
-        "text-right-shift-logical", "cuda/prelude.cuh", "emitted right shifts of negative values bring in zeros",
+        "text-right-shift-logical", "cuda/device/integers.cuh", "emitted right shifts of negative values bring in zeros",
         "return (T)(a >> n);", "return (T)((W)a >> n);",
         ("test_prelude_values.py::test_integer_operations",),
     ),
     Mutant(
-        "text-max-loses-nan", "cuda/prelude.cuh", "emitted max gives the operand that is not NaN",
+        "text-max-loses-nan", "cuda/device/extremes.cuh", "emitted max gives the operand that is not NaN",
         'asm("max.NaN.f32 ', 'asm("max.f32 ',
         ("test_prelude_values.py::test_what_is_said_of_nan",),
     ),
     Mutant(
-        "text-halves-swapped", "cuda/prelude.cuh", "of two packed elements the high half comes first",
+        "text-halves-swapped", "cuda/device/memory.cuh", "of two packed elements the high half comes first",
         "return vx_wrap_i4(p[i >> 1] >> (4 * (i & 1)));", "return vx_wrap_i4(p[i >> 1] >> (4 * (~i & 1)));",
         ("test_prelude_values.py::test_packed_elements",),
     ),
     Mutant(
-        "text-mask-of-another-group", "cuda/prelude.cuh", "a warp instruction names lanes beyond its group",
+        "text-mask-of-another-group", "cuda/device/threads.cuh", "a warp instruction names lanes beyond its group",
         "& 31u & ~(width - 1u))", "& 31u)",
         ("test_prelude_values.py::test_the_lanes_of_a_group",),
     ),

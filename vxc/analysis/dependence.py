@@ -23,6 +23,7 @@ from itertools import combinations_with_replacement
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
 from vxc.analysis.ranges import Ranges
+from vxc.ir.facts import trip_count
 
 DISTANCE = Atom("distance")  # between the two iterations
 MAX_TOUCHES = 64  # accesses of one buffer that are compared pair by pair
@@ -49,7 +50,7 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
 
 def _runs_once(loop: LoopFact) -> bool:
     bounds = [f.value for f in (loop.start, loop.stop, loop.step)]
-    return None not in bounds and len(range(*bounds)) <= 1
+    return None not in bounds and trip_count(*bounds) <= 1
 
 
 def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: Mapping[Form, Access]) -> bool:

@@ -38,7 +38,7 @@ def build_all(source: Source, settings: Settings, lang: str | None = None) -> li
     plans = [compile_ir(part, name, debug=settings.debug, maxrregcount=settings.maxrregcount) for part in plan_texts(source)]
     chosen = [c for c in plans if settings.kernel in (None, c.tile.name)]
     if not chosen:
-        known = listed([c.tile.name for c in plans])
+        known = listed(c.tile.name for c in plans)
         raise VxcError(Diagnostic("E0234", f"{source.name} has no plan `{settings.kernel}`", help=f"there is {known}"))
     return chosen
 

@@ -89,12 +89,13 @@ def _check(kernel: Kernel) -> None:
     size = parameter_bytes(kernel.params)
     if size > MAX_PARAMETER_BYTES:
         message = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes, a launch passes at most {MAX_PARAMETER_BYTES:,}"
-        raise VxcError(Diagnostic("E0715", message, help="gather arrays of one shape in one array with a leading dimension"))
+        first = next((inst for inst in kernel.insts if inst.loc), Inst("end"))
+        raise VxcError(Diagnostic("E0715", message, kernel.source, kernel.span(first), help="gather arrays of one shape in one array with a leading dimension"))
     packed = next((inst for inst in kernel.insts if _writes_packed(inst)), None)
     if packed is not None:
         buffer = packed.operands[0]
         message = f"`{buffer.name}` packs two {buffer.dtype} elements in a byte, which two threads cannot write at once"
-        raise VxcError(Diagnostic("E0402", message, help=f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"))
+        raise VxcError(Diagnostic("E0402", message, kernel.source, kernel.span(packed), help=f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"))
 
 
 def parameter_bytes(params: Iterable[Value | Buffer]) -> int:

@@ -38,15 +38,16 @@ _MATHS = frozenset(
     sin sincos sincospi sinh sinpi sqrt tan tanh tanpi tgamma trunc ullmax ullmin umax umin y0 y1 yn
     """.split()
 )
-_VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|u?int(?:_\w+)?\d*_t")
+# What C++ reserves, and CUDA's vector and integer types.
+_FORMS = re.compile(r"_[A-Z].*|(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|u?int(?:_\w+)?\d*_t")
 
 
 def kernel_symbol(name: str) -> str:
-    """The `extern "C"` name of kernel `name`: the name itself where CUDA lets it be, else one that no other kernel gets.
+    """The `extern "C"` name of kernel `name`: the name itself where CUDA and PTX let it be, else one that no other kernel gets.
 
     `softmax` stays; `exp` becomes `vx_kernel_exp`, `größe` `vx_kernel_gr_u00f6_u00dfe`.
     """
-    plain = name.isascii() and name.isidentifier() and not is_reserved(name)
+    plain = name.isascii() and name.isidentifier() and not is_reserved(name) and name != "_"  # which is no name in PTX
     return name if plain else f"vx_kernel_{ascii_name(name)}"
 
 
@@ -58,7 +59,7 @@ def ascii_name(name: str) -> str:
 def is_reserved(word: str) -> bool:
     """Whether C++, CUDA or emitted text uses the word for something else."""
     maths = word in _MATHS or word[-1] in "fl" and word[:-1] in _MATHS
-    return maths or word in _WORDS or word.startswith(_PREFIXES) or _VECTOR.fullmatch(word) is not None or word in _called()
+    return maths or word in _WORDS or word.startswith(_PREFIXES) or _FORMS.fullmatch(word) is not None or word in _called()
 
 
 @cache

@@ -1,7 +1,9 @@
-"""The device helpers a kernel needs, cut out of `prelude.cuh`.
+"""The device helpers a kernel needs, cut out of the CUDA text in `device/`, a file for each topic.
 
-The file is the only table: a block's name is the first function or struct that it defines, its dependencies are the other
-`vx_` identifiers in it. Blocks come out in file order, so the text of a kernel is deterministic.
+Blocks are separated by blank lines and open with a comment giving their meaning; a file's first comment is about the file.
+The files are the only table: a block's name is the first function or struct that it defines, its dependencies are the other
+`vx_` identifiers in it. Blocks come out in the order of FILES and the files, so the text of a kernel is deterministic. It is
+compiled with --fmad=false --prec-div=true --prec-sqrt=true --ftz=false, where the kernel's `@fp` does not say otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+FILES = ("integers", "extremes", "elementary", "random", "conversions", "memory", "threads")
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 _DEFINED = re.compile(r"\bvx_\w+(?=\(| \{|<\d+> \{)")
@@ -42,9 +46,10 @@ def identifiers(text: str) -> set[str]:
 
 @cache
 def blocks() -> tuple[Block, ...]:
-    """The helpers in file order; several blocks of one name are overloads or specialisations."""
-    text = files("vxc.cuda").joinpath("prelude.cuh").read_text(encoding="utf-8")
-    return tuple(_block(part) for part in text.strip().split("\n\n")[1:])
+    """The helpers in order; several blocks of one name are overloads or specialisations."""
+    folder = files("vxc.cuda").joinpath("device")
+    texts = (folder.joinpath(f"{name}.cuh").read_text(encoding="utf-8") for name in FILES)
+    return tuple(_block(part) for text in texts for part in text.strip().split("\n\n")[1:])
 
 
 def _block(text: str) -> Block:

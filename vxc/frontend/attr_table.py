@@ -72,7 +72,7 @@ assert all(POSITIONS.keys() >= {*rule.on, *rule.later} and not {*rule.on} & {*ru
 assert all(bool(rule.on) == bool(rule.takes) and bool(rule.later) == bool(rule.way_out) for rule in ATTRS.values())
 
 
-def listed(positions: tuple[str, ...]) -> list[str]:
+def in_words(positions: tuple[str, ...]) -> list[str]:
     """Positions as a reader counts them: words of the language in backticks, all loops together as `loop`."""
     loops = {*LOOPS} <= {*positions}
     rest = [position for position in positions if not (loops and position in LOOPS)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend import syntax
-from vxc.frontend.attr_table import ATTRS, ORDER, POSITIONS, AttrRule, listed
+from vxc.frontend.attr_table import ATTRS, ORDER, POSITIONS, AttrRule, in_words
 from vxc.frontend.check_args import is_ordered
 from vxc.frontend.node import walk
 from vxc.frontend.scope import At, fail, suggestion
@@ -54,7 +54,7 @@ def misplaced(attr: syntax.Attr, position: str, source: Source) -> Diagnostic | 
         code, message, hint = "E0401", f"`@{attr.name}` of {POSITIONS[position]} is not compiled yet", rule.way_out
     else:
         message = f"`@{attr.name}` does not belong to {POSITIONS[position]}"
-        hint = f"it belongs to: {', '.join(listed(rule.on + rule.later))}"
+        hint = f"it belongs to: {', '.join(in_words(rule.on + rule.later))}"
     return Diagnostic(code, message, source, attr.span, help=hint)
 
 

@@ -15,10 +15,11 @@ from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import ATOMICS
 from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
 from vxc.frontend.scope import At, State, bind, dtype_named, fail, in_block, in_grid
-from vxc.frontend.subscripts import as_index, tidy
+from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import assign, settle
 from vxc.source import Span
+from vxc.target import MAX_LOCAL_BYTES
 
 Steps = Generator[tuple[Any, At], Any, Any]
 
@@ -121,6 +122,11 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
             hint = "use literals and generics, or fix the dimension with `-D`"
             fail(at, "E0231", f"`{node.name}` needs a constant size", dim, help=hint)
         shape.append(size)
+    countable(at, node.name, shape, node.type, "E0231")
+    size = dims.volume(shape) * dtype.bytes
+    if node.space == "local" and size > MAX_LOCAL_BYTES:
+        hint = "use an array of the program, or a smaller one"
+        fail(at, "E0231", f"`{node.name}` would take {size:,} bytes of each thread, which has {MAX_LOCAL_BYTES:,}", node.type, help=hint)
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
     yield from _storage(st, at, array, node.init, node.span)
 

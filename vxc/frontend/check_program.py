@@ -13,7 +13,7 @@ from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.generics import known
 from vxc.frontend.match_call import Actual, check_arrays, dims_of, infer
 from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, count, dtype_named, fail, suggestion, unknown
-from vxc.frontend.subscripts import as_index, tidy
+from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Let, Stmt, Symbol, TypedKernel
 from vxc.frontend.typed_program import ProgramCall
 from vxc.frontend.values import Value, assign, settle
@@ -108,6 +108,7 @@ def _local(st: State, node: syntax.Decl, at: At) -> Generator[Any, Any, Array]:
         if isinstance(size, Const) and size.value < 0:
             fail(at, "E0219", f"a dimension of {size.value} elements", dim, help="dimensions are 0 or more")
         shape.append(size)
+    countable(at, node.name, shape, node.type, "E0219")
     array = Array(node.name, dtype, tuple(shape), "local", span=node.name_span)
     bind(at, node.name, node.name_span, array)
     return array

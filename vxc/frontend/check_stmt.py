@@ -19,6 +19,7 @@ from vxc.frontend.check_reduce import TEAM
 from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Const, Stmt, Symbol
+from vxc.ir.facts import trip_count
 
 Steps = Generator[tuple[Any, At], Any, Any]
 
@@ -91,12 +92,19 @@ def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:
     start, stop, step = tidy(st, start), tidy(st, stop), tidy(st, step)
     if isinstance(step, Const) and step.value == 0:
         fail(at, "E0230", "a loop by steps of 0 never ends", node.step, help="leave out the step, or write 1")
+    if all(isinstance(bound, Const) for bound in (start, stop, step)):
+        _countable(at, node, trip_count(start.value, stop.value, step.value))
     trip = dims.linear(stop, st.forms).minus(dims.linear(start, st.forms)).number
     if kind == "unroll" and (trip is None or not isinstance(step, Const)):
         fail(at, "E0230", "an `unroll` loop whose length is not known when compiling", node, help="write `@unroll(4) serial`")
     symbol = Symbol(node.name, "index", I64, node.name_span)
     bind(at, node.name, node.name_span, symbol)
     return symbol, start, stop, step
+
+
+def _countable(at: At, node: syntax.Binder, trips: int) -> None:
+    if trips > I64.max:
+        fail(at, "E0230", f"a loop of {trips} iterations", node, help=f"an index takes at most {I64.max} values")
 
 
 def _if(st: State, node: syntax.If, at: At) -> Steps:

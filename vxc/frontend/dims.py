@@ -6,7 +6,9 @@ Loads and mutable variables are atoms equal only to themselves, for their value 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple, Union
 
 from vxc.dtypes import I64
@@ -76,6 +78,11 @@ def linear(expr: typed.Expr, forms: Forms) -> Form:
             del done[len(done) - len(item.args) :]
             done.append(_op(item.name, args, forms))
     return done[0]
+
+
+def volume(shape: Iterable[typed.Expr]) -> int:
+    """The product of the constant extents."""
+    return prod(extent.value for extent in shape if isinstance(extent, typed.Const))
 
 
 def is_arithmetic(expr: typed.Expr, binders: set[typed.Symbol]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from vxc.diag import listed
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.scope import At, count, dtype_named, fail, suggestion
@@ -40,7 +41,7 @@ def read_example(at: At, kernel: syntax.Kernel, example: syntax.Example) -> Gene
     known = params + [generic.name for generic in kernel.generics]
     for name, span, arg in pairs:
         if name not in known:
-            hint = suggestion(name, known, f"it has {', '.join(known)}")
+            hint = suggestion(name, known, f"it has {listed(known)}")
             fail(at, "E0224", f"`{kernel.name}` has no parameter or generic `{name}`", span, help=hint)
         if name in given:
             fail(at, "E0224", f"`{name}` is given twice", span, help="remove one")

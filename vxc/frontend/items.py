@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os.path import realpath
 from pathlib import Path
 
 from vxc.diag import Diagnostic, Label, VxcError, read_source
@@ -34,10 +35,10 @@ def read_beside(path: str, importer: Source) -> Source:
 
 
 def collect(module: syntax.Module, source: Source, resolve: Resolve = read_beside) -> Items:
-    """The items of a module and of its imports, each file once."""
+    """The items of a module and of its imports, each file once, by whatever path it is reached."""
     items = Items()
     names: dict[str, tuple[Source, Span]] = {}
-    seen = {source.name}
+    seen = {_file(source.name)}
     todo: list[tuple[syntax.Module, Source, tuple[str, ...]]] = [(module, source, (source.name,))]
     while todo:
         here, text, path = todo.pop(0)
@@ -50,6 +51,11 @@ def collect(module: syntax.Module, source: Source, resolve: Resolve = read_besid
             else:
                 _add(items, item, text, names)
     return items
+
+
+def _file(name: str) -> bytes:
+    """The one path of the file of a source, whose name is UTF-8 whatever the locale."""
+    return realpath(name.encode("utf-8", "surrogatepass"))
 
 
 def _misplaced(item: syntax.Item, text: Source) -> list[Diagnostic]:
@@ -66,13 +72,13 @@ _POSITIONS = {syntax.Fn: "fn", syntax.Extern: "extern fn", syntax.Import: "impor
 def _import(items: Items, item: syntax.Import, text: Source, path: tuple[str, ...], seen: set, todo: list, resolve: Resolve) -> None:
     try:
         found = resolve(item.path, text)
-        if found.name in path:
-            chain = " -> ".join([*path[path.index(found.name) :], found.name])
-            raise VxcError(
-                Diagnostic("E0225", f"files import each other: {chain}", text, item.span, help="move what both need to a third file")
-            )
-        if found.name not in seen:
-            seen.add(found.name)
+        way = [_file(name) for name in path]
+        if (file := _file(found.name)) in way:
+            chain = " -> ".join([*path[way.index(file) :], found.name])
+            hint = "move what both need to a third file" if file != way[-1] else "remove it: a file has its own items"
+            raise VxcError(Diagnostic("E0225", f"files import each other: {chain}", text, item.span, help=hint))
+        if file not in seen:
+            seen.add(file)
             todo.append((parse(found), found, (*path, found.name)))
     except VxcError as error:
         for d in error.diagnostics:

@@ -140,8 +140,19 @@ def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
     """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
     if found is UNKNOWN:
         raise VxcError(())
-    hint = suggestion(node.name, [*at.scope.all_names(), "inf", "nan"], "define it with `let`, or make it a parameter")
+    names = [*at.scope.all_names(), "inf", "nan"]
+    hint = _look_alike(node.name, names) or suggestion(node.name, names, "define it with `let`, or make it a parameter")
     fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
+
+
+def _look_alike(name: str, known: Iterable[str]) -> str:
+    """A help line about a name that differs from this one only where one of the two is not ASCII, as Cyrillic `а` from `a`."""
+    for other in known:
+        pairs = [(a, b) for a, b in zip(name, other) if a != b]
+        if len(name) == len(other) and pairs and not any(a.isascii() and b.isascii() for a, b in pairs):
+            (mine, theirs), *_ = pairs
+            return f"there is `{other}`, with U+{ord(theirs):04X} where this has U+{ord(mine):04X}"
+    return ""
 
 
 def bind(at: At, name: str, span: Span, thing: Any) -> None:

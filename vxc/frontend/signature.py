@@ -10,7 +10,7 @@ from vxc.dtypes import I64, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.node import walk
 from vxc.frontend.scope import At, State, bind, dtype_named, fail
-from vxc.frontend.subscripts import as_index, tidy
+from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import Value
 
@@ -101,4 +101,5 @@ def _array(st: State, at: At, param: syntax.Param) -> Generator[Any, Any, Array]
             fail(at, "E0219", f"a pitch of {pitch.value} for {size.value} elements", dim, help="the pitch is at least the extent")
         shape.append(size)
         pitches.append(pitch)
+    countable(at, param.name, [pitch or size for size, pitch in zip(shape, pitches)], param.type, "E0219")
     return Array(param.name, dtype, tuple(shape), "param", param.direction, tuple(pitches), param.span)

@@ -11,6 +11,7 @@ from vxc.frontend.rows import Pick, RowLet
 from vxc.frontend.scope import UNKNOWN, At, State, count, fail, label, unknown
 from vxc.frontend.typed import Array, Const, Expr
 from vxc.frontend.values import Value, assign, convert, widened
+from vxc.ir.facts import MAX_DIM
 from vxc.source import Span
 
 
@@ -87,9 +88,16 @@ def _pick(st: State, at: At, array: Array, k: int, index: Any, inside: bool) -> 
 
 
 def tidy(st: State, expr: Expr) -> Expr:
-    """An i64 expression as a constant, where it is one."""
+    """An i64 expression as a constant, where it is one that does not wrap."""
     number = dims.linear(expr, st.forms).number
-    return expr if number is None or isinstance(expr, Const) else dims.const(number, expr.span)
+    return expr if number is None or isinstance(expr, Const) or not I64.min <= number <= I64.max else dims.const(number, expr.span)
+
+
+def countable(at: At, name: str, shape: list[Expr], where: Any, code: str) -> None:
+    """Fail for an array whose constant extents alone make more elements than any memory holds."""
+    elements = dims.volume(shape)
+    if elements > MAX_DIM:
+        fail(at, code, f"`{name}` would have {elements} elements", where, help=f"arrays have at most 2^{MAX_DIM.bit_length() - 1}")
 
 
 def as_index(at: At, value: Value, what: str) -> Expr:

@@ -88,7 +88,7 @@ def constant(at: At, number: int | float, dtype: DType, span: Span) -> Const:
             fail(at, "E0205", f"`{number}` does not fit `{dtype}`, which holds {dtype.min} to {dtype.max}", span, help="use a wider type")
         return Const(number, dtype, at.place(span))
     nearest = rounded(number, dtype)
-    if math.isfinite(number) and not math.isfinite(nearest):
+    if (isinstance(number, int) or math.isfinite(number)) and not math.isfinite(nearest):
         fail(at, "E0205", f"`{number}` is beyond the range of `{dtype}`", span, help="use a wider type, or `inf`")
     if isinstance(number, int) and nearest != number:
         hint = f"write `{number}.0` to round it to {nearest!r}, or use a wider type"
@@ -103,7 +103,7 @@ def rounded(number: int | float, dtype: DType) -> float:
     try:
         value = float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
     return value if dtype is F64 else float(cast(value, F64, dtype))
 
 

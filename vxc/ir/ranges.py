@@ -19,6 +19,11 @@ MAX_BLOCKS = (1 << 31) - 1
 MAX_THREADS = 1024
 
 
+def trip_count(start: int, stop: int, step: int) -> int:
+    """Iterations of a loop, whose step is not 0: `len(range(..))` of any size."""
+    return max(0, -((start - stop) // step))
+
+
 def full(dtype: DType) -> Range:
     """Everything an integer or bool dtype holds."""
     return dtype.min, dtype.max

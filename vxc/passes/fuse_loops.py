@@ -17,7 +17,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import I64
 from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import DECLARES, OPS
 from vxc.ir.plan import Plan
@@ -43,6 +46,7 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
         if len(loops) > 1:
             b.at(inst.loc)
             rewriter.copy_all(insts[i] for i in hoisted)
+            _countable(kernel, [insts[i] for i in loops])
             opened.append(_flatten(b, rewriter, [insts[i] for i in loops], dims))
             fused_ends |= {regions.end[i] for i in loops[1:]}
             names_ = ", ".join(source_name(insts[i].result.name) for i in loops)
@@ -85,6 +89,15 @@ def _called(inst: Inst) -> str:
     return f"`{inst.attr('op') or inst.attr('kind') or inst.op}`"
 
 
+def _countable(kernel: Kernel, loops: list[Inst]) -> None:
+    """Raises VxcError (E0230) where the constant extents of a nest alone multiply to more than an index holds."""
+    bounds = [[x.value for x in (*loop.operands, Const(1))[:3] if isinstance(x, Const)] for loop in loops]
+    total = prod(trip_count(*b) for b in bounds if len(b) == 3)
+    if total > I64.max:
+        message = f"a nest of {total} iterations, over {', '.join(loop.result.name for loop in loops)}"
+        raise VxcError(Diagnostic("E0230", message, kernel.source, kernel.span(loops[0]), help="run the outer loops by `serial`, or shorten them"))
+
+
 def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:
     """Open the one loop and define the indices of all as digits of its index, which it gives."""
     counts = [trips(b, loop, rewriter, dims) for loop in loops]
@@ -110,7 +123,7 @@ def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
     """The number of iterations of a loop, computed in `b` with operands through `lookup`; `dims` are never negative."""
     start, stop, step = (*map(lookup, loop.operands), Const(1))[:3]
     if all(isinstance(x, Const) for x in (start, stop, step)):
-        return Const(len(range(start.value, stop.value, step.value)))
+        return Const(trip_count(start.value, stop.value, step.value))
     if start == Const(0) and step == Const(1):
         return stop if loop.operands[1].name in dims else b.emit("max", stop, 0)
     return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)

@@ -35,6 +35,7 @@ from vxc.passes.lower_reduce import Reduction, accumulator_of
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.team import Team
 from vxc.semantics import Order
+from vxc.target import MAX_LOCAL_BYTES
 
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "vector": "one element is accessed at a time",
@@ -267,7 +268,21 @@ def run(plan: Plan, context: Context) -> Plan:
         for inst in kernel.insts:
             for name in WISHES.keys() & dict(inst.attrs).keys() if inst.op == "loop" else ():
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {WISHES[name]}", kernel.name, inst.loc)
-    return plan.with_kernels(map(lower_kernel, plan.kernels))
+    kernels = [lower_kernel(kernel) for kernel in plan.kernels]
+    for kernel in kernels:
+        _fits(kernel)
+    return plan.with_kernels(kernels)
+
+
+def _fits(kernel: Kernel) -> None:
+    """Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
+    arrays = [inst for inst in kernel.insts if inst.op == "local"]
+    sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
+    if sum(sizes) > MAX_LOCAL_BYTES:
+        largest = max(zip(sizes, arrays), key=lambda pair: pair[0])[1]
+        message = f"`{kernel.name}` needs {sum(sizes):,} bytes of local memory a thread, and there are {MAX_LOCAL_BYTES:,}"
+        hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
+        raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
 
 
 LOWER_TO_THREADS = Pass(

@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
@@ -133,7 +134,7 @@ def _loop_lanes(loop: Inst) -> int:
     if loop.attr("lanes"):
         return loop.attr("lanes")
     if all(isinstance(x, Const) for x in loop.operands):
-        trips = len(range(*(x.value for x in loop.operands)))
+        trips = trip_count(*(x.value for x in (*loop.operands, Const(1))[:3]))
         return min(WARP, 1 << max(0, trips - 1).bit_length())
     return WARP
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vxc import semantics
+from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, TERMINATES
 from vxc.ir.plan import Plan
@@ -220,7 +221,7 @@ def _trips(loop: Inst) -> int | None:
     if len(bounds) != len(loop.operands):
         return None
     start, stop, step = (*bounds, 1)[:3]
-    return len(range(start, stop, step)) if step else None
+    return trip_count(start, stop, step) if step else None
 
 
 def _sweep(insts: list[Inst]) -> list[Inst]:

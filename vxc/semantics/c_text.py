@@ -1,4 +1,4 @@
-"""Scalar meaning as CUDA C++ text: expressions, conversions and atomics, naming helpers of `cuda/prelude.cuh`.
+"""Scalar meaning as CUDA C++ text: expressions, conversions and atomics, naming helpers of `cuda/device`.
 
 Plain operators are used where they mean exactly the same under `--fmad=false --prec-div=true --prec-sqrt=true --ftz=false`.
 Arguments are expressions of the operand dtype, parenthesised where they are not primary; results are primary or casts, so

@@ -1,0 +1,51 @@
+// Atomics that CUDA lacks, and packed elements.
+
+// *p = max(*p, x) atomically, NaN if either is, -0 below +0; the previous value
+__device__ __forceinline__ float vx_atomic_max_f32(float* p, float x) {
+  int old = *(volatile int*)p, seen;
+  do {
+    seen = old;
+    old = atomicCAS((int*)p, seen, __float_as_int(vx_max_f32(__int_as_float(seen), x)));
+  } while (old != seen);
+  return __int_as_float(old);
+}
+
+// *p = min(*p, x) atomically, NaN if either is, -0 below +0; the previous value
+__device__ __forceinline__ float vx_atomic_min_f32(float* p, float x) {
+  int old = *(volatile int*)p, seen;
+  do {
+    seen = old;
+    old = atomicCAS((int*)p, seen, __float_as_int(vx_min_f32(__int_as_float(seen), x)));
+  } while (old != seen);
+  return __int_as_float(old);
+}
+
+// *p = max(*p, x) atomically, NaN if either is, -0 below +0; the previous value
+__device__ __forceinline__ double vx_atomic_max_f64(double* p, double x) {
+  unsigned long long old = *(volatile unsigned long long*)p, seen;
+  do {
+    seen = old;
+    old = atomicCAS((unsigned long long*)p, seen, (unsigned long long)__double_as_longlong(vx_max_f64(__longlong_as_double(seen), x)));
+  } while (old != seen);
+  return __longlong_as_double(old);
+}
+
+// *p = min(*p, x) atomically, NaN if either is, -0 below +0; the previous value
+__device__ __forceinline__ double vx_atomic_min_f64(double* p, double x) {
+  unsigned long long old = *(volatile unsigned long long*)p, seen;
+  do {
+    seen = old;
+    old = atomicCAS((unsigned long long*)p, seen, (unsigned long long)__double_as_longlong(vx_min_f64(__longlong_as_double(seen), x)));
+  } while (old != seen);
+  return __longlong_as_double(old);
+}
+
+// element i of packed signed 4-bit values, two a byte, the low half first
+__device__ __forceinline__ signed char vx_load_i4(const signed char* p, long long i) {
+  return vx_wrap_i4(p[i >> 1] >> (4 * (i & 1)));
+}
+
+// element i of packed unsigned 4-bit values, two a byte, the low half first
+__device__ __forceinline__ unsigned char vx_load_u4(const unsigned char* p, long long i) {
+  return vx_wrap_u4(p[i >> 1] >> (4 * (i & 1)));
+}

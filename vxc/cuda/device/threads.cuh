@@ -1,0 +1,12 @@
+// Warps, and what stops a kernel.
+
+// the lanes of this thread's group of `width` (1 to 32) in its warp
+__device__ __forceinline__ unsigned int vx_group_mask(int width) {
+  return (0xffffffffu >> (32 - width)) << (threadIdx.x & 31u & ~(width - 1u));
+}
+
+// --debug builds: say what is wrong, and stop the kernel
+__device__ __noinline__ void vx_fail(const char* message) {
+  printf("%s\n", message);
+  __trap();
+}
