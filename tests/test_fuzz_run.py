@@ -127,6 +127,17 @@ def test_a_failure_that_does_not_come_again_is_left_as_it_is():
     assert shrunk(outcome, Executors()) is outcome
 
 
+def test_a_fault_of_the_parser_is_a_failure_that_is_not_shrunk(monkeypatch, tmp_path):
+    def broken(source):
+        raise RecursionError("deep")
+
+    monkeypatch.setattr("vxc.fuzz.case.parse", broken)
+    monkeypatch.setattr("vxc.fuzz.edits.parse", broken)
+    got = vxc("fuzz", "-n", 1, "-o", tmp_path, "--on", "flat")
+    assert got.status == 3 and "\ncheck: RecursionError: deep (test_fuzz_run.py:" in got.out
+    assert (tmp_path / "check" / "seed-0.vxt").read_text().endswith("}\n----\n")
+
+
 def test_a_difference_that_takes_another_order_of_warps_names_the_step(monkeypatch):
     """Without barriers, warps that exchange a partial sum read it too early in some order."""
     text = "kernel k(x: f32[N], out y: f32[1]) { y[0] = @lanes(128) sum(x); }"
