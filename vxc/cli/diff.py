@@ -92,7 +92,7 @@ def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
 
 def _guilty(compiled: Compiled, inputs: Mapping[str, Call], settings: Settings, seed: int) -> str:
     """Which step the difference comes from: lowering, or the first pass after which the flat interpreter differs."""
-    executors = prefix_executors(compiled.typed, prefixes(compiled), settings.debug)
+    executors = prefix_executors(compiled.typed, prefixes(compiled), settings.debug, orders=(0,))
     for wrong in disagreements(executors, inputs, seed):
         step = wrong.pair[1]
         return f"it comes with {'pass ' if step in PASSES else ''}{step}"
