@@ -147,14 +147,7 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
     return Executor(name, run, loose, order)
 
 
-def prefixes(compiled: Compiled) -> Iterator[tuple[str, Plan]]:
-    """The plan as lowered, then after each pass, by the name of the step."""
-    yield LOWERING, compiled.tile
-    for p in PIPELINE.passes:
-        yield p.name, compiled.after(p.name)
-
-
-def prefix_executors(
+def step_executors(
     kernel: TypedKernel, plans: Iterable[tuple[str, Plan]], debug: bool = False, orders: Sequence[int] = ORDERS
 ) -> Iterator[Executor]:
     """The syntax tree, then the IR after each step that changed it: the first to differ names the step at fault.
@@ -170,6 +163,12 @@ def prefix_executors(
         last = plan
     if last and is_threads(last):
         yield from (flat_executor(name, kernel, last, debug, order) for order in left)
+
+
+def prefix_executors(compiled: Compiled, debug: bool = False, orders: Sequence[int] = ORDERS) -> Iterator[Executor]:
+    """The `step_executors` of a kernel that is compiled."""
+    plans = [(LOWERING, compiled.tile), *((p.name, compiled.after(p.name)) for p in PIPELINE.passes)]
+    return step_executors(compiled.typed, plans, debug, orders)
 
 
 def is_threads(plan: Plan) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from vxc.diag import VxcError, told
 from vxc.diff import LOWERING, Disagreement, Executor, SharedFault
-from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, is_threads, prefix_executors
+from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, is_threads, step_executors
 from vxc.driver import Compiled
 from vxc.frontend.lower import lower
 from vxc.frontend.typed import TypedKernel
@@ -129,7 +129,7 @@ def _first(
 
 
 def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
-    yield from prefix_executors(kernel, _steps(kernel, plans, on.arch, at))
+    yield from step_executors(kernel, _steps(kernel, plans, on.arch, at))
     at(EMIT)
     compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
     compiled.cuda
