@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import programs
 
 from vxc.diag import VxcError
-from vxc.diff import ast_executor, findings, flat_executor, prefix_executors, prefixes
+from vxc.diff import ast_executor, findings, flat_executor, prefix_executors
 from vxc.driver import compile
 from vxc.frontend.check import kernel_names, program_names
 from vxc.frontend.parse import parse
@@ -52,7 +52,7 @@ def test_small_programs(program):
 def test_samples(path, name):
     made = compile(Source(str(path), path.read_text()), name)
     calls = {"the example": complete(made.typed, seed=1), "special values": complete(made.typed, seed=2, special=True)}
-    assert not [str(found) for found in findings(prefix_executors(made.typed, prefixes(made)), calls)]
+    assert not [str(found) for found in findings(prefix_executors(made), calls)]
 
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 8))

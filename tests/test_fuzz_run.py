@@ -16,6 +16,7 @@ import pytest
 from cli_tool import vxc
 
 from tests import filetest
+from vxc import diff
 from vxc.fuzz import examine as examining
 from vxc.fuzz.case import Case
 from vxc.fuzz.edits import RULES
@@ -127,17 +128,32 @@ def test_a_failure_that_does_not_come_again_is_left_as_it_is():
     assert shrunk(outcome, Executors()) is outcome
 
 
-def test_a_difference_that_takes_another_order_of_warps_names_the_step(monkeypatch):
-    """Without barriers, warps that exchange a partial sum read it too early in some order."""
-    text = "kernel k(x: f32[N], out y: f32[1]) { y[0] = @lanes(128) sum(x); }"
-    case = Case(text, {"N": "300", "x": "rand:f32[300]"})
+def test_a_fault_of_the_parser_is_a_failure_that_is_not_shrunk(monkeypatch, tmp_path):
+    def broken(source):
+        raise RecursionError("deep")
+
+    monkeypatch.setattr("vxc.fuzz.case.parse", broken)
+    monkeypatch.setattr("vxc.fuzz.edits.parse", broken)
+    got = vxc("fuzz", "-n", 1, "-o", tmp_path, "--on", "flat")
+    assert got.status == 3 and "\ncheck: RecursionError: deep (test_fuzz_run.py:" in got.out
+    assert (tmp_path / "check" / "seed-0.vxt").read_text().endswith("}\n----\n")
+
+
+def test_a_difference_that_takes_another_order_of_warps_names_the_first_step_that_has_it(monkeypatch):
+    """Here only a later step happens to run in the order that shows it."""
+    case = Case("kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", {"N": "5", "x": "rand:f32[5]"})
     assert examine(case).failure is None
+    right = diff.run_flat
 
-    def racy(plan):
-        return plan.with_kernels(replace(k, insts=tuple(i for i in k.insts if i.op != "barrier")) for k in plan.kernels)
+    def wrong(plan, *arguments, seed, **options):
+        results = right(plan, *arguments, seed=seed, **options)
+        if seed == diff.ORDERS[-1] and "lower-to-threads" in plan.kernels[0].done:
+            results["y"][3] = 7.0
+        return results
 
-    plant(monkeypatch, "lower-to-threads", racy)
-    assert examine(case).failure.where == "lower-to-threads"
+    monkeypatch.setattr(diff, "run_flat", wrong)
+    failure = examine(case).failure
+    assert failure.where == "lower-to-threads" and "y[3] is 7.0" in failure.why
 
 
 def test_refusals_of_later_steps_are_failures_and_E0313_is_none():

@@ -9,7 +9,7 @@ may overflow in one order and not in another: there any two values agree of whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -120,11 +120,12 @@ def first_difference(expected: Results, got: Results, loose: Loose = MappingProx
 
 @dataclass(frozen=True)
 class Executor:
-    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound."""
+    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound, `order` is that of warps."""
 
     name: str
     run: Callable[[Call, int], Results]
     loose: Loose = field(default_factory=dict)
+    order: int = 0
 
 
 def ast_executor(kernel: TypedKernel, debug: bool = False) -> Executor:
@@ -143,37 +144,37 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
         options = {"dims": call.dims, "seed": seed + order, "trap_div": debug, "source": kernel.source, "max_steps": MAX_STEPS}
         return run_flat(plan, call.arrays, call.scalars, **options)
 
-    threads = any(k.stage == "thread" for k in plan.kernels)
-    loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if threads else {}
-    return Executor(name, run, loose)
+    loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if is_threads(plan) else {}
+    return Executor(name, run, loose, order)
 
 
-def prefixes(compiled: Compiled) -> Iterator[tuple[str, Plan]]:
-    """The plan as lowered, then after each pass, by the name of the step."""
-    yield LOWERING, compiled.tile
-    for p in PIPELINE.passes:
-        yield p.name, compiled.after(p.name)
+def step_executors(
+    kernel: TypedKernel, plans: Iterable[tuple[str, Plan]], debug: bool = False, orders: Sequence[int] = ORDERS
+) -> Iterator[Executor]:
+    """The syntax tree, then the IR after each step that changed it: the first to differ names the step at fault.
 
-
-def prefix_executors(kernel: TypedKernel, plans: Iterable[tuple[str, Plan]], debug: bool = False) -> Iterator[Executor]:
-    """The syntax tree, the IR after each step that changed it, and the last IR with its warps in further orders.
-
-    The first to differ names the step at fault. Executors come as `plans` do.
+    Executors come as `plans` do. Those at stage=thread take turns in the `orders` of their warps; the last takes what is left.
     """
     yield ast_executor(kernel, debug)
-    last = None
+    last, left = None, list(orders)
     for name, plan in plans:
         if last is None or _undone(plan) != _undone(last):
-            yield flat_executor(name, kernel, plan, debug)
+            order = (left.pop(0) if left else orders[0]) if is_threads(plan) else 0
+            yield flat_executor(name, kernel, plan, debug, order)
         last = plan
-    if last and any(k.stage != "thread" or may_meet(k.insts) for k in last.kernels):
-        for order in ORDERS[1:]:
-            yield flat_executor(in_order(order), kernel, last, debug, order)
+    if last and is_threads(last) and any(may_meet(k.insts) for k in last.kernels):  # else no order is left open
+        yield from (flat_executor(name, kernel, last, debug, order) for order in left)
 
 
-def in_order(order: int) -> str:
-    """The name of an executor that runs warps in another than the first order."""
-    return f"warps in order {order}"
+def prefix_executors(compiled: Compiled, debug: bool = False, orders: Sequence[int] = ORDERS) -> Iterator[Executor]:
+    """The `step_executors` of a kernel that is compiled."""
+    plans = [(LOWERING, compiled.tile), *((p.name, compiled.after(p.name)) for p in PIPELINE.passes)]
+    return step_executors(compiled.typed, plans, debug, orders)
+
+
+def is_threads(plan: Plan) -> bool:
+    """Whether all kernels are at stage=thread."""
+    return {k.stage for k in plan.kernels} == {"thread"}
 
 
 def _undone(plan: Plan) -> Plan:

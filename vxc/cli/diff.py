@@ -9,7 +9,7 @@ import click
 from vxc.cli.common import Settings, Status, kernel_options, note, print_json, progress, read_module, show, typed_kernels
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors, prefixes
+from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
 from vxc.inputs import Call, complete
@@ -92,7 +92,7 @@ def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
 
 def _guilty(compiled: Compiled, inputs: Mapping[str, Call], settings: Settings, seed: int) -> str:
     """Which step the difference comes from: lowering, or the first pass after which the flat interpreter differs."""
-    executors = prefix_executors(compiled.typed, prefixes(compiled), settings.debug)
+    executors = prefix_executors(compiled, settings.debug, orders=(0,))
     for wrong in disagreements(executors, inputs, seed):
         step = wrong.pair[1]
         return f"it comes with {'pass ' if step in PASSES else ''}{step}"

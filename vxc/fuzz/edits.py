@@ -24,6 +24,14 @@ def _tree(text: str) -> syntax.Module:
     return parse(Source("", text))
 
 
+def parses(case: Case) -> bool:
+    """Whether there is a tree to work on."""
+    try:
+        return bool(_tree(case.text).items)
+    except Exception:  # a diagnostic, or the fault that is looked for
+        return False
+
+
 def _nodes(case: Case, kind: type | tuple[type, ...]) -> list:
     return [n for n in walk(_tree(case.text)) if isinstance(n, kind)]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from vxc.diag import VxcError, told
-from vxc.diff import LOWERING, ORDERS, Disagreement, Executor, SharedFault
-from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, in_order, prefix_executors
+from vxc.diff import LOWERING, Disagreement, Executor, SharedFault
+from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, is_threads, step_executors
 from vxc.driver import Compiled
 from vxc.frontend.lower import lower
 from vxc.frontend.typed import TypedKernel
@@ -99,32 +99,37 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
-        found = _first(kernel, call, plans, executors, at)
+        found, last = _first(kernel, call, plans, executors, at)
     except VxcError as error:
         code = error.diagnostics[0].code
         return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
     except Exception as error:
         return Outcome(case, Failure("exception", steps[-1], type(error).__name__, told(error)))
     if isinstance(found, Disagreement):
-        return Outcome(case, Failure("difference", _guilty(kernel, call, plans, found), found.code, str(found)))
+        return Outcome(case, Failure("difference", _guilty(kernel, call, plans, last), found.code, str(found)))
     return Outcome(case, None, found and found.error, constructs(module, plans.values()))
 
 
-def _first(kernel: TypedKernel, call: Call, plans: dict[str, Plan], on: Executors, at: Report) -> Disagreement | SharedFault | None:
-    """The first finding, steps taken as far as it needs; `plans` receives what they give."""
+def _first(
+    kernel: TypedKernel, call: Call, plans: dict[str, Plan], on: Executors, at: Report
+) -> tuple[Disagreement | SharedFault | None, Executor]:
+    """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
+    ran: list[Executor] = []
 
     def announced(executor: Executor) -> Executor:
         def run(call: Call, seed: int):
             at(executor.name)
+            ran.append(executor)
             return executor.run(call, seed)
 
         return replace(executor, run=run)
 
-    return next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
+    return found, ran[-1]
 
 
 def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
-    yield from prefix_executors(kernel, _steps(kernel, plans, on.arch, at))
+    yield from step_executors(kernel, _steps(kernel, plans, on.arch, at))
     at(EMIT)
     compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
     compiled.cuda
@@ -146,10 +151,10 @@ def _steps(kernel: TypedKernel, plans: dict[str, Plan], arch: str, at: Report) -
         yield p.name, plan
 
 
-def _guilty(kernel: TypedKernel, call: Call, plans: Mapping[str, Plan], found: Disagreement) -> str:
-    """The step that a difference comes from; where it takes warps in another order, the first at stage=thread that has it."""
-    for order in ORDERS[1:]:
-        if found.pair[1] == in_order(order):
-            threads = [flat_executor(name, kernel, plan) for name, plan in plans.items() if {k.stage for k in plan.kernels} == {"thread"}]
-            return next(disagreements([ast_executor(kernel), *threads], {INPUTS: call}, order), found).pair[1]
-    return found.pair[1]
+def _guilty(kernel: TypedKernel, call: Call, plans: Mapping[str, Plan], wrong: Executor) -> str:
+    """The step at fault where an executor differs: at stage=thread the first after which warps in the same order give a difference."""
+    threads = [name for name, plan in plans.items() if is_threads(plan)]
+    before = threads[: threads.index(wrong.name)] if wrong.name in threads else []
+    earlier = (flat_executor(name, kernel, plans[name], order=wrong.order) for name in before)
+    found = next(disagreements([ast_executor(kernel), *earlier], {INPUTS: call}), None)
+    return found.pair[1] if found else wrong.name

@@ -10,9 +10,10 @@ from functools import partial
 from itertools import takewhile
 from time import monotonic
 
-from vxc.diag import VxcError, told
+from vxc.diag import told
 from vxc.diff import LOWERING
 from vxc.fuzz.case import Case
+from vxc.fuzz.edits import parses
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure, Outcome, Report, examine
 from vxc.fuzz.gen import generate
 from vxc.fuzz.pool import Lost, Pool
@@ -135,13 +136,15 @@ def settle(run: Run, executors: Executors, folder: str, seconds: float = SHRINK,
 
 
 def shrunk(outcome: Outcome, executors: Executors, seconds: float = SHRINK) -> Outcome:
-    """The least case found in so many seconds that fails as this one does; the same where it does not fail again."""
+    """The least case found in so many seconds that fails as this one does; the same where it does not fail again or not parse."""
+    if not parses(outcome.case):
+        return outcome
     with Pool(partial(_of_case, executors, True), 1, SHRINK_LIMIT, fork=not executors.gpu) as pool:
 
         def still(case: Case) -> Outcome | None:
             found = pool.one(case)
             if isinstance(found, Lost):
-                found = _lost(found, lambda: _fitted(case))
+                found = _lost(found, lambda: case if found.step == CHECK else _fitted(case))
             alike = found.case and found.failure and found.failure.signature == outcome.failure.signature
             return found if alike else None
 
@@ -152,7 +155,7 @@ def shrunk(outcome: Outcome, executors: Executors, seconds: float = SHRINK) -> O
 def _fitted(case: Case) -> Case | None:
     try:
         return case.fitted(case.typed()[1])
-    except VxcError:
+    except Exception:  # as a case that fails otherwise
         return None
 
 
