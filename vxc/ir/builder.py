@@ -187,11 +187,13 @@ def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
     kinds = operand_kinds(op, operands)
     if kinds is None:
         raise TypeError(f"{op} does not take {len(operands)} operands")
-    common = next((o.dtype for o, kind in zip(operands, kinds) if kind in ("value", "same") and isinstance(o, (Value, Const))), None)
-    expected = {"index": I64, "bool": BOOL, "value": common, "same": common}
-    buffers = [o for o in operands if isinstance(o, Buffer)]
-    if buffers:
-        expected["elem"] = buffers[-1].dtype
+    common = element = None  # of the first value, of the last buffer
+    for o, kind in zip(operands, kinds):
+        if type(o) is Buffer:
+            element = o.dtype
+        elif common is None and kind in ("value", "same") and type(o) in _OPERANDS:
+            common = o.dtype
+    expected = {"index": I64, "bool": BOOL, "value": common, "same": common, "elem": element}
     fixed = []
     for o, kind in zip(operands, kinds):
         if type(o) not in _OPERANDS:

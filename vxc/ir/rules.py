@@ -39,6 +39,7 @@ class Body:
 
     @cached_property
     def roles(self) -> Roles:
+        """At stage=team."""
         return Roles.of(self.kernel, self.regions)
 
     @cached_property

@@ -99,7 +99,10 @@ SCALAR_OPS: dict[str, ScalarOp] = {row[0]: ScalarOp(*row) for row in _ROWS}
 def result_dtype(name: str, dtype: DType) -> DType:
     """The dtype of `name` applied to operands of the compute dtype `dtype` (for `select`, that of its values)."""
     result = SCALAR_OPS[name].result
-    return {"same": dtype, "bool": BOOL, "f32": F32}[result]
+    return dtype if result == "same" else _RESULTS[result]
+
+
+_RESULTS = {"bool": BOOL, "f32": F32}
 
 
 def accepts(name: str, dtype: DType) -> bool:
