@@ -141,7 +141,8 @@ def test_a_fault_of_the_parser_is_a_failure_that_is_not_shrunk(monkeypatch, tmp_
 
 def test_a_difference_that_takes_another_order_of_warps_names_the_first_step_that_has_it(monkeypatch):
     """Here only a later step happens to run in the order that shows it."""
-    case = Case("kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", {"N": "5", "x": "rand:f32[5]"})
+    text = "kernel k(x: f32[N, 64], out y: f32[N]) { parallel i in N { y[i] = @lanes(64) sum(x[i]); } }"
+    case = Case(text, {"N": "5", "x": "rand:f32[5,64]"})
     assert examine(case).failure is None
     right = diff.run_flat
 
