@@ -144,7 +144,7 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
 
     threads = [k for k in plan.kernels if k.stage == "thread"]
     loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if threads else {}
-    return Executor(name, run, loose, seeded=len(threads) < len(plan.kernels) or any(may_meet(k.insts) for k in threads))
+    return Executor(name, run, loose, seeded=len(threads) < len(plan.kernels) or any(may_meet(k.insts) or any(i.op == "aligned" for i in k.insts) for k in threads))
 
 
 def prefix_executors(compiled: Compiled) -> list[Executor]:

@@ -1,7 +1,7 @@
 """What stage=thread kernels would cost: issued warp instructions, 32-byte sectors of global memory, shared bank conflicts.
 
 A request is one memory instruction of one warp. Global memory moves whole sectors of 32 bytes. Shared memory has 32 banks
-of 4 bytes: each phase (32 lanes of up to 4 bytes, 16 of 8) takes as many cycles as the busiest bank has different words.
+of 4 bytes: each phase (32 lanes of up to 4 bytes, 16 of 8, 8 of 16) takes as many cycles as the busiest bank has different words.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Counters:
         if len(m.shape) == 2:
             self.issued[m.program.name, step.at] += int(np.broadcast_to(m.mask, m.shape).any(axis=1).sum())
 
-    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> None:
-        """Count an access at the offsets `flat`, in elements."""
+    def access(self, m: Machine, step: Step, memory: Memory, flat: np.ndarray, width: int = 1) -> None:
+        """Count an access of `width` elements, not across a sector, from the offsets `flat` on, in elements."""
         if len(m.shape) != 2 or memory.space == "local":
             return
         active = np.broadcast_to(m.mask, m.shape)
-        byte = np.where(active, np.broadcast_to(flat, m.shape) * memory.dtype.bits // 8, _NOWHERE)
+        byte = np.where(active, memory.base + np.broadcast_to(flat, m.shape) * memory.dtype.bits // 8, _NOWHERE)
         count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space))
         count.requests += int(active.any(axis=1).sum())
         if memory.space != "shared":
             count.sectors += int(_distinct(np.where(active, byte // SECTOR, _NOWHERE)).sum())
             return
-        unit = max(4, memory.dtype.bytes)
+        unit = max(4, memory.dtype.bytes * width)
         phases = np.where(active, byte // unit, _NOWHERE).reshape(-1, LINE // unit)
         cycles = _busiest(phases, LINE // unit)
         count.cycles += int(cycles.sum())
