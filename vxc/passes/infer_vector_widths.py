@@ -3,15 +3,17 @@
 Before: stage=thread; every access is one element. A loop marked `deal` deals the elements of a range out to lanes, one by one.
 After:  in loops of a few iterations, `move` takes elements to or from a `local` array, up to 16 bytes at once. What that counts
         on (arrays aligned, dimensions divisible) is one condition, tested at the top: where it does not hold, the loops run as they
-        were. In the wide form lanes are dealt several elements in a row. No `deal` is left.
+        were. In the wide form lanes are dealt several elements in a row. No `deal` is left; what is dealt one by one is not
+        unrolled, so as to cost the wide form no registers.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0
       %2: f32 = load @x, %1                          local @x.1: f32[4]
-      store @acc, %v, %2                 ->          move @x.1, 0, @x, %b {width=4}
-    end %v                                           %v = loop 0, 4 {kind="unroll"}
-                                                       %2: f32 = load @x.1, %v
-                                                       store @acc, %v, %2
+      store @acc, %v, %2                 ->          %1: i64 = add %b, 0
+    end %v                                           move @x.1, 0, @x, %1 {width=4}
+                                                     %v = loop 0, 4 {kind="unroll"}
+                                                       %3: f32 = load @x.1, %v
+                                                       store @acc, %v, %3
                                                      end %v
                                                    else
                                                      ..
@@ -80,7 +82,7 @@ class _Widen:
     def _copy(self, at: int) -> None:
         inst = self.insts[at]
         self.b.at(inst.loc)
-        self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
+        self.rewriter.copy(inst.with_attrs(deal=None, unroll=1 if at in self.found.loops else None) if inst.attr("deal") else inst)
 
     def _range(self, positions: range) -> None:
         """Copy with the loops in it widened."""
@@ -130,7 +132,7 @@ class _Widen:
                 for k, at in self._pieces(loop, run, place):
                     b.emit("move", array, k, run.buffer, at, width=run.width)
         local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
-        with self._each(loop, first, "unroll") as (u, inner):
+        with self._each(loop, first, kind="unroll") as (u, inner):
             for i in self.regions.body(loop.at):
                 inst = self.insts[i]
                 b.at(inst.loc)
@@ -148,17 +150,17 @@ class _Widen:
 
     def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        kind = "serial" if self.insts[loop.at].attr("deal") else "unroll"
-        with self._each(loop, first, kind) as (_, inner):
+        how = {"kind": "serial", "unroll": 1} if self.insts[loop.at].attr("deal") else {"kind": "unroll"}
+        with self._each(loop, first, **how) as (_, inner):
             for i in self.regions.body(loop.at):
                 self.b.at(self.insts[i].loc)
                 inner.copy(self.insts[i])
 
     @contextmanager
-    def _each(self, loop: WideLoop, first: Scalar, kind: str) -> Iterator[tuple[Value, Rewriter]]:
+    def _each(self, loop: WideLoop, first: Scalar, **how) -> Iterator[tuple[Value, Rewriter]]:
         """A loop over the elements from `first` on: its index, and a rewriter with the old index at that element."""
         b, index = self.b, self.insts[loop.at].result
-        with b.loop(0, loop.count, kind=kind, name=index.name) as u:
+        with b.loop(0, loop.count, name=index.name, **how) as u:
             yield u, self._at(loop, u if first == Const(0) else b.emit("add", first, u))
 
     def _offset(self, loop: WideLoop, run: Run, start: Rewriter) -> Scalar:
