@@ -106,9 +106,10 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             offsets.forms[inst.result.name] = offsets.form(inst.operands[0]) * count + form(Atom(inst.result.name))
         else:
             offsets.define(inst)
-        if count:
-            for inside in regions.body(at):
-                offsets.define(kernel.insts[inside])
+        inside = [kernel.insts[i] for i in regions.body(at)] if count else []
+        if any(a.buffer.space in GLOBAL for other in inside for a in accesses(other)):
+            for other in inside:
+                offsets.define(other)
             wide = _Loop(kernel, regions, offsets, at, count, found).widened(distinct)
             if wide:
                 found.loops[at] = wide

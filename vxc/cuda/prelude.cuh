@@ -491,22 +491,12 @@ __device__ __noinline__ void vx_fail(const char* message) {
   __trap();
 }
 
-// type of one access of so many bytes
-template <int bytes> struct vx_vector { typedef uint4 type; };
-
-// the case of 2 bytes
-template <> struct vx_vector<2> { typedef unsigned short type; };
-
-// the case of 4 bytes
-template <> struct vx_vector<4> { typedef unsigned int type; };
-
-// the case of 8 bytes
-template <> struct vx_vector<8> { typedef uint2 type; };
-
-// copy so many bytes, aligned to their size on both sides, in one access
-template <int bytes, typename T> __device__ __forceinline__ void vx_move(T* to, const T* from) {
-  typedef typename vx_vector<bytes>::type V;
-  *(V*)to = *(const V*)from;
+// copy so many bytes in one access, both places being multiples of them
+template <int bytes> __device__ __forceinline__ void vx_move(void* to, const void* from) {
+  if (bytes == 2) *(unsigned short*)to = *(const unsigned short*)from;
+  if (bytes == 4) *(unsigned int*)to = *(const unsigned int*)from;
+  if (bytes == 8) *(uint2*)to = *(const uint2*)from;
+  if (bytes == 16) *(uint4*)to = *(const uint4*)from;
 }
 
 // whether a pointer is a multiple of so many bytes
