@@ -86,7 +86,7 @@ def test_a_matrix_is_one_stretch(kernels, moved, n, t):
     for bases in places(SIZES[t])[n % 3 :: 3]:
         moved.clear()
         check(kernels["matrix", t], {"x": numbers((ROWS, n), t), "b": numbers((n,), t)}, {**bases, "b": 0})
-        count = whole_vectors([0], ROWS * n, SIZES[t], bases)
+        count = whole_vectors([0], ROWS * n, SIZES[t], bases) if n >= 16 // SIZES[t] else 0  # else b[j] begins again within a vector
         assert moved == Counter({("x", 16): count, ("y", 16): count}), bases
 
 

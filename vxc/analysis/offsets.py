@@ -101,7 +101,7 @@ class Offsets:
 
 
 def merge(needs: dict[str, int], more: Mapping[str, int]) -> None:
-    """Add needs to needs: of two powers of two, the greater says both."""
+    """Add needs to needs: the greater (of two powers of two, where it is about divisibility) says both."""
     for name, by in more.items():
         needs[name] = max(needs.get(name, 1), by)
 

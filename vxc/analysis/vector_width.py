@@ -47,7 +47,8 @@ class Run:
 class WideLoop:
     """A loop of `count` iterations with something to widen.
 
-    `guard` is the position of the `if` around its body, or -1; `whole` says that it decides the same for all iterations.
+    `guard` is the position of the `if` around its body, or -1; `whole` says that it decides the same for all iterations. `digits` are the
+    divisions in it by a parameter that go on from one iteration to the next: the remainder by one up, or back to 0.
     """
 
     at: int
@@ -55,6 +56,7 @@ class WideLoop:
     runs: tuple[Run, ...]
     guard: int
     whole: bool
+    digits: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,14 @@ class Missed:
 @dataclass
 class Widths:
     """What is found in one kernel. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`: parameter -> what must
-    divide it; `positive`: parameters that must not be 0.
+    divide it; `least`: parameter -> what it must be at least.
     """
 
     loops: dict[int, WideLoop] = field(default_factory=dict)
     missed: list[Missed] = field(default_factory=list)
     aligned: dict[str, int] = field(default_factory=dict)
     divides: dict[str, int] = field(default_factory=dict)
-    positive: set[str] = field(default_factory=set)
+    least: dict[str, int] = field(default_factory=dict)
 
 
 def candidate(inst: Inst) -> int:
@@ -165,7 +167,23 @@ class _Loop:
             first, limit, _ = self._bound(self.guard)
             needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
             whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole)
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs))
+
+    def _digits(self, runs: list[Run]) -> tuple[int, ...]:
+        """Divisions that wide accesses leave in the loop."""
+        wide = {i for run in runs for i in (*run.loads, *run.stores)}
+        inside = self.regions.body(self.at)
+        effects = [i for i in inside if not OPS[self.insts[i].op].pure and i != self.guard]
+        used = [x for i in effects for x in (self.insts[i].operands[-1:] if i in wide else self.insts[i].operands)]
+        found = []
+        for i in slice_of(self.insts, self.regions, self.at, used):
+            inst = self.insts[i]
+            if inst.op not in ("floordiv", "mod") or type(inst.operands[1]) is not Value or inst.operands[1].name not in self.offsets.params:
+                continue
+            if run_of(self.offsets.form(inst.operands[0]), self.index, self.count) is not None and self._computable(inst.operands):
+                merge(self.found.least, {inst.operands[1].name: self.count})
+                found.append(i)
+        return tuple(found)
 
     def _runs(self, places: list[int]) -> Iterator[Run]:
         """The accesses to one buffer, those to the same elements together."""
@@ -220,7 +238,7 @@ class _Loop:
             merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
         for x in indices:
             if type(x) is Value:
-                self.found.positive |= self.offsets.divisors.get(x.name, frozenset())
+                merge(self.found.least, dict.fromkeys(self.offsets.divisors.get(x.name, ()), 1))
 
     def _same(self, offset: Form) -> Operand | None:
         """A value that is the offset."""

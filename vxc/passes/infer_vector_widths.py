@@ -19,13 +19,13 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                      ..
 
 A test that each element is below a limit becomes one test, of all elements of an iteration; where that fails for some of them only,
-they go one by one. Arrays of one launch are different memory, so a load may come before a store to another array.
+they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays of one launch are different memory, so a load may come before a store to another array.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ class _Widen:
         buffers = {p.name: p for p in self.kernel.params}
         tests = [b.emit("aligned", buffers[name], bytes=size) for name, size in found.aligned.items()]
         tests += [b.emit("eq", b.emit("mod", buffers[name], by), 0) for name, by in found.divides.items()]
-        tests += [b.emit("gt", buffers[name], 0) for name in sorted(found.positive - found.divides.keys())]
+        tests += [b.emit("ge", buffers[name], least) for name, least in found.least.items()]
         every = None
         for test in tests:
             every = test if every is None else b.emit("and", every, test)
@@ -131,6 +131,7 @@ class _Widen:
             if run.reads:
                 for k, at in self._pieces(loop, run, place):
                     b.emit("move", array, k, run.buffer, at, width=run.width)
+        digits = {i: self._digit(loop, i, start) for i in loop.digits}
         local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
         with self._each(loop, first, kind="unroll") as (u, inner):
             for i in self.regions.body(loop.at):
@@ -140,6 +141,8 @@ class _Widen:
                     inner.mapping[inst.result] = b.emit("load", local[i], u, name=inst.result.name)
                 elif i in local:
                     b.emit("store", local[i], u, inner(inst.operands[-1]))
+                elif i in digits:
+                    inner.mapping[inst.result] = digits[i](u)
                 elif loop.guard < 0 or i not in (loop.guard, self.regions.end[loop.guard]):
                     inner.copy(inst)
         for run, array, place in zip(loop.runs, arrays, places):
@@ -147,6 +150,21 @@ class _Widen:
                 b.at(self.insts[run.stores[0]].loc)
                 for k, at in self._pieces(loop, run, place):
                     b.emit("move", run.buffer, at, array, k, width=run.width)
+
+    def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> Callable[[Value], Value]:
+        """What a division gives `u` elements after the first: it wraps around once at most, the divisor being no less than the elements."""
+        b, inst = self.b, self.insts[at]
+        self._define(loop, start, (*inst.operands, inst.result))
+        first, divisor = map(start, inst.operands)
+        rest = b.emit("mod", first, divisor)
+
+        def after(u: Value) -> Value:
+            here = b.emit("add", rest, u)
+            past = b.emit("ge", here, divisor)
+            up = b.emit("sub", here, divisor) if inst.op == "mod" else b.emit("add", start(inst.result), 1)
+            return b.emit("select", past, up, here if inst.op == "mod" else start(inst.result), name=inst.result.name)
+
+        return after
 
     def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
@@ -206,6 +224,7 @@ def _remarks(kernel: Kernel, found: Widths, context: Context) -> None:
         once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
     tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
     tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
+    tests += [f"{name} is at least {least}" for name, least in found.least.items()]
     if found.loops and tests:
         context.applied(f"wide accesses where {', '.join(tests)}; else one element at a time", kernel.name)
 

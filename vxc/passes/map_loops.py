@@ -142,7 +142,8 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             lanes = _team(regions, i) if how[i] == "teams" else group
             lanes = next((body[p].attr("lanes") for p in regions.parents(i) if how.get(p) == "teams"), lanes)
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
-            vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" and lanes > 1 else 1
+            own = any(body[p].op in ("reduce", "scan") or how.get(p) == "lanes" for p in regions.parents(i))
+            vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" and lanes > 1 and not own else 1
             team = lanes if how[i] == "teams" else inst.attr("lanes")
             inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
         elif inst.op in ("reduce", "scan"):
