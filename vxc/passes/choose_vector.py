@@ -34,14 +34,16 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     start, stop, step = (*loop.operands, Const(1))[:3]
     others = sorted({inst.op for inst in body if inst.op not in _ALLOWED and not OPS[inst.op].pure})
     if step != Const(1) or others:
-        return Choice(1, f"`{others[0]}` is done for one element at a time" if "atomic" in others else "")
+        return Choice(1, "atomics are of one element" if "atomic" in others else "")
     for inst in (loop, *body):
         offsets.define(inst)
     touched = {a.buffer.name: a.buffer for inst in body for a in accesses(inst)}
     declared = {inst.result.name for inst in body if inst.op == "cell"}
     strange = [name for name, buffer in touched.items() if buffer.space not in GLOBAL and name not in declared]
-    if strange or not (alone or _apart(insts, inside)):
+    if strange:
         return Choice(1)
+    if not (alone or _apart(insts, inside)):
+        return Choice(1, "other parts of the kernel access what it writes, or write what it reads")
     sizes = _consecutive(offsets, insts, inside, loop)
     if not sizes:
         return Choice(1, "no access follows the elements of an array") if touched else Choice(1)

@@ -124,7 +124,7 @@ class _Vectors:
         if found.elements > 1:
             self.context.applied(f"{found.elements} elements in a row to a lane", self.kernel.name, loop.loc)
         elif found.why or loop.attr("vector"):
-            why = found.why or "its iterations are more than loads, arithmetic and stores of separate elements"
+            why = found.why or "an iteration is more than loads, arithmetic and stores of global memory"
             self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
         return found.elements
 
