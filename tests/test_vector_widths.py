@@ -100,6 +100,15 @@ def test_rows(kernels, moved, n, t):
         assert moved == Counter({("x", 16): 2 * count, ("y", 16): count}), bases  # x once for its max
 
 
+@pytest.mark.parametrize("n, pitch, wide", [(70, 72, True), (72, 73, False), (64, 64, True), (3, 8, True), (5, 6, False)])
+def test_rows_with_a_pitch(moved, n, pitch, wide):
+    """Where a row begins depends on the pitch; its last elements, which fill no vector, go one by one."""
+    made = compile(Source("k.vx", "kernel k(x: f32[M, N : ld], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"))
+    x = numbers((ROWS, pitch), "f32")[:, :n]
+    check(made, {"x": x}, {"x": 0})
+    assert moved == Counter({("x", 16): ROWS * (n // 4) * wide})
+
+
 # ---- forms -------------------------------------------------------------------------------------------------------------
 
 N, K = Value("N", I64), Value("K", I64)
