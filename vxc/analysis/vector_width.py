@@ -125,6 +125,7 @@ class _Loop:
         self.insts, self.regions, self.offsets = kernel.insts, regions, offsets
         self.at, self.count, self.found = at, count, found
         self.index = Atom(kernel.insts[at].result.name)
+        self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}  # unknowns that may vary in it
         self.guard, self.level = self._level()
 
     def _level(self) -> tuple[int, set[int]]:
@@ -143,8 +144,16 @@ class _Loop:
         if test is None or test.op != "lt":
             return None
         element, limit = map(self.offsets.form, test.operands)
-        first = run_of(element, self.index, self.count)
-        return None if first is None or self.index in limit.atoms() else (first, limit, test)
+        first = self._run_of(element)
+        return None if first is None or self._varies(limit) else (first, limit, test)
+
+    def _run_of(self, f: Form) -> Form | None:
+        """As `run_of`; None where what is left may vary in the loop."""
+        first = run_of(f, self.index, self.count)
+        return None if first is None or self._varies(first) else first
+
+    def _varies(self, f: Form) -> bool:
+        return any(a == self.index or a.name in self.own for a in f.atoms())
 
     def widened(self, distinct: bool) -> WideLoop | None:
         inside = [i for i in self.regions.body(self.at)]
@@ -180,7 +189,7 @@ class _Loop:
             inst = self.insts[i]
             if inst.op not in ("floordiv", "mod") or type(inst.operands[1]) is not Value or inst.operands[1].name not in self.offsets.params:
                 continue
-            if run_of(self.offsets.form(inst.operands[0]), self.index, self.count) is not None and self._computable(inst.operands):
+            if self._run_of(self.offsets.form(inst.operands[0])) is not None and self._computable(inst.operands):
                 merge(self.found.least, {inst.operands[1].name: self.count})
                 found.append(i)
         return tuple(found)
@@ -200,25 +209,20 @@ class _Loop:
             group = [i for i in group if i in self.level]
             if outside and (stored or not group):
                 self._miss(outside, "it happens only under a condition")
-            elif self._depends(offset):
+            elif self._varies(offset):  # not where all iterations read the same one
                 run = self._run(buffer, offset, group)
                 if run is not None:
                     yield run
 
-    def _depends(self, offset: Form) -> bool:
-        """Whether iterations access different elements, as far as the form knows: not where all read the same one."""
-        inside = {self.insts[i].result.name for i in self.regions.body(self.at) if type(self.insts[i].result) is Value}
-        return any(a == self.index or a.name in inside for a in offset.atoms())
-
     def _run(self, buffer: Buffer, offset: Form, group: list[int]) -> Run | None:
         indices = self._indices(group[0])
-        first = run_of(offset, self.index, self.count)
-        if first is None:
-            self._miss(group, _stride(offset, self.index))
+        first = self._run_of(offset)
+        if not self._computable(indices):
+            self._miss(group, "where it is depends on memory")
+        elif first is None:
+            self._miss(group, self._stride(offset))
         elif buffer.dtype.bits < 8:
             self._miss(group, f"two elements of {buffer.dtype} share a byte")
-        elif not self._computable(indices):
-            self._miss(group, "where it is depends on memory")
         else:
             width = min(BYTES // buffer.dtype.bytes, self.count)
             while width > 1:
@@ -255,6 +259,13 @@ class _Loop:
     def _indices(self, at: int) -> tuple[Operand, ...]:
         return accesses(self.insts[at])[0].box
 
+    def _stride(self, offset: Form) -> str:
+        """Why an offset is none of consecutive elements."""
+        step, rest = offset.coefficient(self.index), offset.without(self.index)
+        if step is None or self.index in rest.atoms() or step == form(1):
+            return "its elements do not follow one another in memory throughout"
+        return f"consecutive iterations are {step} elements apart" if step.terms else "how its index follows from the iteration is not known"
+
     def _miss(self, places: Iterable[int], why: str) -> None:
         self.found.missed += [Missed(i, self.insts[i].operands[0], why) for i in list(places)[:1]]
 
@@ -277,10 +288,3 @@ def slice_of(insts, regions: Regions, loop: int, values: Iterable[Operand]) -> l
 def around(regions: Regions, at: int) -> int:
     """The outermost loop around a position, itself counted."""
     return next((p for p in reversed([at, *regions.parents(at)]) if regions.insts[p].op in LOOPS))
-
-
-def _stride(offset: Form, index: Atom) -> str:
-    step = offset.coefficient(index)
-    if step is None or index in offset.without(index).atoms():
-        return "its elements do not follow one another in memory throughout"
-    return f"consecutive iterations are {step} elements apart" if step.terms else "which elements it reads is only known from memory"
