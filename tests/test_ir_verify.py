@@ -78,7 +78,6 @@ TILE = [
     ('%i = loop 0, %n {kind="serial", layout="[i] -> i"}; end %i',
      "E0515 attribute `layout` of `loop` is malformed: `i` does not fit in layout `[i] -> i`"),
     ('%i = loop 0, %n {kind="serial", vector=3}; end %i', "E0515 attribute `vector` of `loop` is 3, not a power of two"),
-    ("%a: f32 = load @x, 0, 0 {width=3}", "E0515 attribute `width` of `load` is 3, not a power of two"),
     ("%j = scan %n {order=[1, 4, 3, 1]}; end %j",
      "E0515 attribute `order` of `scan` is no order: lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not 3"),
     ("%j = scan %n {order=[1, 4]}; end %j", "E0515 attribute `order` of `scan` has 2 fields, not v, chunk, lanes, parts"),
@@ -117,6 +116,15 @@ THREAD = [
      "E0521 `barrier` is executed by all threads of the block together, but only groups of 1 are known to reach it together"),
     ('%t = thread_index; %r: i64 = floordiv %t, 8; %c: bool = lt %r, %n; if %c; barrier {scope="group", width=32}; end',
      "E0521 `barrier` is executed by the 32 threads of a group together, but only groups of 8 are known to reach it together"),
+    ("local @c: f32[4]; move @c, 0, @x, 0 {width=3}", "E0515 attribute `width` of `move` is 3, not a power of two"),
+    ("local @c: f32[8]; move @c, 0, @x, 0 {width=8}", "E0513 8 elements of f32 are no access of 2, 4, 8 or 16 bytes"),
+    ("local @c: f32[8]; move @c, 0, @x, 0 {width=1}", "E0513 1 elements of f32 are no access of 2, 4, 8 or 16 bytes"),
+    ("local @c: f16[8]; move @c, 0, @x, 0 {width=4}", "E0513 `move` copies bits, but @c is f16 and @x f32"),
+    ("local @c: f32[8]; local @d: f32[8]; move @c, 0, @d, 0 {width=4}",
+     "E0513 `move` goes between an array of the thread (`local`) and memory that is none"),
+    ("local @c: f32[4]; move @x, 0, @c, 0 {width=4}", "E0519 `move` to @x, which is an `in` parameter"),
+    ("%c: bool = aligned @x {bytes=3}", "E0515 attribute `bytes` of `aligned` is 3, not a power of two"),
+    ("%c: bool = aligned %n {bytes=4}", "E0513 operand %n of `aligned` is not a place"),
 ]  # fmt: skip
 
 

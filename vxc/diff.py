@@ -24,6 +24,7 @@ from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
 from vxc.interp.flat_simt import may_meet
+from vxc.ir.kernel import Kernel
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
 
@@ -162,7 +163,7 @@ def step_executors(
             order = (left.pop(0) if left else orders[0]) if is_threads(plan) else 0
             yield flat_executor(name, kernel, plan, debug, order)
         last = plan
-    if last and is_threads(last) and any(may_meet(k.insts) for k in last.kernels):  # else no order is left open
+    if last and is_threads(last) and any(map(_is_seeded, last.kernels)):
         yield from (flat_executor(name, kernel, last, debug, order) for order in left)
 
 
@@ -170,6 +171,11 @@ def prefix_executors(compiled: Compiled, debug: bool = False, orders: Sequence[i
     """The `step_executors` of a kernel that is compiled."""
     plans = [(LOWERING, compiled.tile), *((p.name, compiled.after(p.name)) for p in PIPELINE.passes)]
     return step_executors(compiled.typed, plans, debug, orders)
+
+
+def _is_seeded(kernel: Kernel) -> bool:
+    """Whether a seed can matter to a kernel at stage=thread: to the order of its warps, or to where arrays begin."""
+    return may_meet(kernel.insts) or any(inst.op == "aligned" for inst in kernel.insts)
 
 
 def is_threads(plan: Plan) -> bool:

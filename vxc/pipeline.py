@@ -6,6 +6,7 @@ from vxc.pass_manager import Pass, Pipeline
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
+from vxc.passes.infer_vector_widths import INFER_VECTOR_WIDTHS
 from vxc.passes.limit_unrolling import LIMIT_UNROLLING
 from vxc.passes.lower_to_threads import LOWER_TO_THREADS
 from vxc.passes.map_loops import MAP_LOOPS
@@ -30,6 +31,7 @@ PIPELINE = Pipeline(
         PLAN_SHARED,  # all shared arrays are known now; before barriers, which must keep apart what shares bytes
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
+        INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         LIMIT_UNROLLING,  # last: divisions are weighed at their final width

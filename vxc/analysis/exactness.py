@@ -14,7 +14,7 @@ from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
-from vxc.ir.walk import Regions
+from vxc.ir.walk import Regions, operand_kinds
 from vxc.semantics import SCALAR_OPS
 
 ELEMENTARY, ATOMICS = "elementary functions", "the order of float atomics"
@@ -89,7 +89,8 @@ def _kernel_flows(kernel: Kernel) -> Iterator[tuple[Node, Node]]:
             targets.append(i)
         if inst.op in ("break", "continue"):  # whether the rest of the loop runs
             targets.append(regions.innermost(i, ("loop", "while")))
-        sources: list[str | int] = [o.name for o in inst.operands if not isinstance(o, Const)]
+        kinds = operand_kinds(inst.op, inst.operands)
+        sources: list[str | int] = [o.name for o, kind in zip(inst.operands, kinds) if not isinstance(o, Const) and kind != "place"]
         if inst.op in ("contribute", "prefix"):
             opener = regions.innermost(i, ("reduce", "scan"))
             targets += [o.name for o in kernel.insts[opener].operands[:1] if isinstance(o, Buffer)]

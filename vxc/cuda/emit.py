@@ -28,7 +28,7 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     divisors and assertions, and stops with the place in the source. With `bounds` the head of a kernel says how many threads a block
     has; NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
     """
-    shared = _shared_arguments(plan)
+    shared = plan.shares_arguments
     externs: dict[tuple[str, str], str] = {}
     kernels = []
     for kernel in plan.kernels:
@@ -59,17 +59,6 @@ def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:
         return f"{p.dtype.c} {names.of(p.name)}"
     const = "const " if p.mode == "in" else ""
     return f"{const}{p.dtype.c}* {'__restrict__ ' * distinct}{names.of(p.name)}"
-
-
-def _shared_arguments(plan: Plan) -> set[str]:
-    """Kernels to which some launch passes one buffer twice."""
-    found = set()
-    for inst in plan.entries:
-        if inst.op == "launch":
-            buffers = [x.name for x in inst.operands if isinstance(x, Buffer)]
-            if len(set(buffers)) < len(buffers):
-                found.add(inst.attr("kernel"))
-    return found
 
 
 def _comment(kernel: Kernel, source_name: str) -> str:

@@ -38,6 +38,7 @@ class Body:
         self._control = uniformity(kernel, self.regions).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
+        self.moved = {x.name for inst in kernel.insts if inst.op == "move" for x in inst.operands if isinstance(x, Buffer)}
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
         self._line = 0  # of the source, that the last `#line` named
@@ -113,6 +114,12 @@ class Body:
             found = f"{outer} * {self.short(buffer.shape[axis])} + {index}"
         return found
 
+    def elements(self, buffer: Buffer) -> str:
+        """How many elements lie between the ends of a buffer."""
+        if buffer.strides is not None:
+            return " + ".join(["1", *(f"({self.short(n)} - 1) * {self.short(stride)}" for n, stride in zip(buffer.shape, buffer.strides))])
+        return " * ".join(map(self.short, buffer.shape))
+
     def element(self, inst: Inst) -> str:
         """The element that an access names, as an lvalue."""
         buffer = inst.operands[0]
@@ -130,7 +137,11 @@ class Body:
         if not self.debug:
             return
         self.place(inst)
-        if OPS[inst.op].access and inst.operands[0].shape:
+        if inst.op == "move":
+            for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
+                first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
+                self.fail_unless(f"0 <= {first} && {first} + {width} <= {count}", inst, f"error[E0720]: index out of range in `{buffer.name}`")
+        elif OPS[inst.op].access and inst.operands[0].shape:
             buffer = inst.operands[0]
             for axis, (index, extent) in enumerate(zip(inst.operands[1:], buffer.shape)):
                 holds = f"0 <= {self.short(index)} && {self.short(index)} < {self.short(extent)}"

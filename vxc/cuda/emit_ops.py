@@ -75,6 +75,10 @@ def _atomic(body: Body, at: int, inst: Inst) -> str:
     return c_atomic(inst.attr("op"), inst.operands[0].dtype, f"&{body.element(inst)}", body.text(inst.operands[-1]))
 
 
+def _aligned(body: Body, at: int, inst: Inst) -> str:
+    return f"vx_aligned<{inst.attr('bytes')}>({body.names.of(inst.operands[0].name)})"
+
+
 def _special(register: str):
     def text(body: Body, at: int, inst: Inst) -> str:
         return f"({inst.result.dtype.c}){register}"
@@ -105,6 +109,7 @@ EXPRESSIONS: dict[str, Callable[[Body, int, Inst], str]] = {
     "reinterpret": _conversion(c_reinterpret),
     "load": _load,
     "atomic": _atomic,
+    "aligned": _aligned,
     "block_index": _special("blockIdx.x"),
     "thread_index": _special("threadIdx.x"),
     **dict.fromkeys(_SHUFFLES, _shuffle),
@@ -121,12 +126,19 @@ def _declare(body: Body, at: int, inst: Inst) -> None:
     if inst.attr("offset") is not None:
         body.write(f"{buffer.dtype.c}* const {body.names.of(buffer.name)} = ({buffer.dtype.c}*)({ARENA} + {inst.attr('offset')});")
         return
+    aligned = "__align__(16) " * (buffer.name in body.moved)
     array = f"[{max(prod(n.value for n in buffer.shape), 1)}]" if buffer.shape else ""
-    body.write(f"{'__shared__ ' * (inst.op == 'shared')}{buffer.dtype.c} {body.names.of(buffer.name)}{array};")
+    body.write(f"{'__shared__ ' * (inst.op == 'shared')}{aligned}{buffer.dtype.c} {body.names.of(buffer.name)}{array};")
 
 
 def _store(body: Body, at: int, inst: Inst) -> None:
     body.write(f"{body.element(inst)} = {bare(body.text(inst.operands[-1]))};")
+
+
+def _move(body: Body, at: int, inst: Inst) -> None:
+    to, index, source, start = inst.operands
+    places = [f"&{body.names.of(buffer.name)}[{bare(body.short(x))}]" for buffer, x in ((to, index), (source, start))]
+    body.write(f"vx_move<{inst.attr('width') * to.dtype.bytes}>({', '.join(places)});")
 
 
 def _loop(body: Body, at: int, inst: Inst) -> None:
@@ -190,6 +202,7 @@ STATEMENTS: dict[str, Callable[[Body, int, Inst], None]] = {
     "continue": lambda body, at, inst: body.write("continue;"),
     "extern": _extern,
     "store": _store,
+    "move": _move,
     "barrier": _barrier,
     "assert": _assert,
     "print": _print,

@@ -90,7 +90,7 @@ class Counters:
             return
         size = max(1, memory.dtype.bits * width // 8)
         warps, threads = _running(m)
-        byte = np.broadcast_to(flat * memory.dtype.bits // 8, m.shape)
+        byte = np.broadcast_to(memory.base + flat * memory.dtype.bits // 8, m.shape)
         byte = byte if m.mask is True else np.where(m.mask, byte, _NOWHERE)
         count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))
         count.requests += warps

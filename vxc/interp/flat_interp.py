@@ -6,7 +6,7 @@ of threads (stage thread, `flat_simt`). Every fault is a diagnostic that names t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_,
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
 from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, span, store
+from vxc.interp.flat_move import aligned, move
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_roles import alike, done, pause, ring, role
@@ -27,7 +28,7 @@ from vxc.interp.flat_simt import shared as thread_shared
 from vxc.interp.flat_tile import TileMachine, block_array, loop
 from vxc.interp.flat_tile import barrier as team_barrier
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
-from vxc.ir.ops import OPS
+from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.tiles import TILE_OPS, expand
 from vxc.ir.walk import Regions
@@ -48,6 +49,7 @@ def run_flat(
     source: Source | None = None,
     counters: Counters | None = None,
     max_steps: int | None = None,
+    bases: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Run a plan; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
@@ -55,13 +57,17 @@ def run_flat(
     or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders roles and warps. `debug` looks for
     races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. Indices are checked always.
     `counters`, if given, is filled with what stage=thread kernels issue and move, and may leave blocks out. `source` is the .vx
-    text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
+    text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. `bases` says at which address, in
+    bytes modulo 16, arrays begin: a multiple of the element. What it does not name begins at 0 where the seed is 0, else where the
+    seed has it. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
     for faults on the way.
     """
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
     loaded = _loaded(calls.launches) if debug else set()
     storage = {b.name: _parameter(b, binding, arrays.get(b.name), b.name in loaded) for b in plan.buffers}
+    for memory, base in zip(storage.values(), _bases(storage.values(), seed)):
+        memory.base = (bases or {}).get(memory.name, base)
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), w.name in loaded) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
@@ -75,11 +81,19 @@ def run_flat(
     return {b.name: storage[b.name].view().copy() for b in plan.buffers if b.mode != "in"}
 
 
+def _bases(memories: Collection[Memory], seed: int) -> Iterator[int]:
+    """Addresses modulo 16: each array lies at a multiple of 16 bytes, or with a chance of a half anywhere that suits its elements."""
+    rng = np.random.default_rng((seed, 16))
+    for memory in memories:
+        anywhere = int(rng.integers(16)) // memory.dtype.bytes * memory.dtype.bytes
+        yield anywhere if seed and rng.integers(2) else 0
+
+
 def _loaded(launches: tuple[Launch, ...]) -> set[str]:
     """Names of the plan's arrays that some launch reads."""
     found = set()
     for call in launches:
-        read = {i.operands[0].name for i in call.kernel.insts if i.op in ("load", "atomic")}
+        read = {a.buffer.name for i in call.kernel.insts for a in accesses(i) if "r" in a.mode}
         found |= {arg for arg, param in zip(call.arguments, call.kernel.params) if param.name in read}
     return found
 
@@ -156,7 +170,7 @@ HANDLERS: dict[str, dict] = {
     },
     "thread": _ALL | {
         "loop": serial, "shared": thread_shared, "barrier": thread_barrier, "block_index": block_index, "thread_index": thread_index,
-        "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
+        "move": move, "aligned": aligned, "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
     },
 }  # fmt: skip
 for _stage, _handlers in HANDLERS.items():

@@ -16,6 +16,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.ir.kernel import Buffer, Const, Inst, Value
+from vxc.ir.ops import accesses
 from vxc.ir.printer import mention
 from vxc.ir.walk import Regions
 from vxc.semantics import cast, numpy_function, reinterpret, sat
@@ -49,7 +50,7 @@ class Program:
         cls, name: str, insts: tuple[Inst, ...], handlers: Mapping[str, Callable], attrs: Mapping[str, Any], source: Source | None
     ) -> Program:
         steps = tuple(Step(handlers[i.op], i, tuple(map(_argument, i.operands)), at) for at, i in enumerate(insts))
-        written = frozenset(i.operands[0].name for i in insts if i.op in ("store", "atomic"))
+        written = frozenset(a.buffer.name for i in insts for a in accesses(i) if "w" in a.mode)
         return cls(name, steps, Regions.of(insts), written, attrs, source)
 
 

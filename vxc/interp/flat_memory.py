@@ -24,7 +24,9 @@ _POISON = 0x5A
 
 @dataclass
 class Memory:
-    """An array. `strides` are in elements; `written` is None where all of it was, `races` where they are not watched."""
+    """An array. `strides` are in elements; `written` is None where all of it was, `races` where they are not watched. `base` is its
+    address, in bytes from a multiple of 16 on.
+    """
 
     name: str
     dtype: DType
@@ -35,6 +37,7 @@ class Memory:
     lead: np.ndarray | int = 0
     written: np.ndarray | None = None
     races: Shadow | None = None
+    base: int = 0
 
     @property
     def extent(self) -> int:
@@ -107,7 +110,7 @@ def per_lane(buffer: Buffer, lanes_shape: tuple[int, ...], debug: bool) -> Memor
 
 
 def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
-    """Offsets of the element that each lane accesses, in bounds even for lanes that do not run. Raises E0720, E0729."""
+    """Offsets of the element that each lane accesses, in bounds even for lanes that do not run. Raises E0720."""
     flat = np.asarray(0)
     for axis, (arg, extent, stride) in enumerate(zip(step.args[1 : 1 + len(memory.shape)], memory.shape, memory.strides)):
         index = m.get(arg).astype(np.int64, copy=False)
@@ -118,12 +121,11 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
             index = np.clip(index, 0, max(extent - 1, 0))
         term = index if stride == 1 else index * stride
         flat = flat + term if axis else term
-    width = step.inst.attr("width", 1)
-    if width > 1 and m.program.attrs["stage"] == "thread":
-        off = both(m.mask, lanes(flat % width != 0))
-        if off is not False:
-            at = memory.element(m.at_lane(flat, m.first(off)))
-            raise m.fault("E0729", f"`{at}` is no place for an access of {width} elements", step.inst, m.first(off))
+    return own(m, memory, flat)
+
+
+def own(m: Machine, memory: Memory, flat: np.ndarray) -> np.ndarray:
+    """Offsets in each lane's own copy of an array, where there are several."""
     return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared", "fragment") else flat
 
 
@@ -180,6 +182,11 @@ def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) ->
     """Count an access, and look whether it races. Raises E0722 (iterations) or E0725 (threads)."""
     if m.counters is not None:
         m.counters.access(m, step, memory, flat)
+    watch(m, step, memory, flat, mode)
+
+
+def watch(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -> None:
+    """Look whether an access races. Raises E0722 (iterations) or E0725 (threads)."""
     who = m.who(mode) if memory.races is not None else None
     if who is None:
         return

@@ -98,6 +98,7 @@ def _into_arena(m: WarpMachine, memory: Memory, offset: int) -> None:
     if m.blocks.arena is None:
         m.blocks.arena = np.full(m.blocks.count * size, 0x5A, np.uint8)
     memory.data = m.blocks.arena.view(memory.data.dtype)
+    memory.base = offset % 16
     memory.lead = (np.arange(m.blocks.count) * size + offset)[:, None] // memory.data.itemsize
     memory.written = np.zeros(memory.data.size, bool) if m.debug else None
 

@@ -78,6 +78,8 @@ _VALUES: dict[str, Callable] = {
     "layout": _layout,
     "width": _power_of_two,
     "vector": _power_of_two,
+    "bytes": _power_of_two,
+    "deal": _positive,
     "lanes": _positive,
     "unroll": _positive,
     "warps": _positive,

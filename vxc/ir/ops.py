@@ -6,7 +6,8 @@ line. Printer, reader, verifier, `vxc ops` and the documentation are generic ove
 handler dicts that are checked total against it.
 
 Operand kinds: `index` an i64, `bool`, `value` any scalar, `same` a scalar of the dtype of the first value operand,
-`elem` a scalar of the buffer's dtype, `buffer` memory, `cell` and `ring` a buffer of that space, `arg` a scalar or buffer.
+`elem` a scalar of the buffer's dtype, `buffer` memory, `place` memory that is not accessed, `cell` and `ring` a buffer of that space,
+`arg` a scalar or buffer.
 A trailing `?` marks an optional operand, `*` any number; `idx*` is one index for each dimension of the buffer before it.
 """
 
@@ -53,8 +54,8 @@ class OpDef:
 
 
 class Access(NamedTuple):
-    """One access of an instruction: `box` is the index tuple (empty for a cell, and for a tile instruction that takes whole
-    buffers), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is: none goes on behind it.
+    """One access of an instruction: `box` is the index tuple (empty for a cell, and where an instruction takes a whole buffer or
+    counts its elements in memory order), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is: none goes on behind it.
     """
 
     buffer: Buffer
@@ -72,6 +73,8 @@ _LOOP_ATTRS = (
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
     ("vector", AttrDef("int")),  # @vector: elements accessed at once
+    # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a row too
+    ("deal", AttrDef("int")),
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
@@ -111,8 +114,13 @@ _ROWS = [
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------
-    OpDef("load", ("buffer", "idx*"), "elem", (("width", AttrDef("int")),), access="r", doc="Read one element."),
-    OpDef("store", ("buffer", "idx*", "elem"), "none", (("width", AttrDef("int")),), access="w", doc="Write one element."),
+    OpDef("load", ("buffer", "idx*"), "elem", access="r", doc="Read one element."),
+    OpDef("store", ("buffer", "idx*", "elem"), "none", access="w", doc="Write one element."),
+    OpDef("move", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
+          doc="Copy `width` elements that follow one another in memory, as one access of 2, 4, 8 or 16 bytes aligned to its size, from the "
+          "second buffer to the first, one of which is local; the indices count elements in memory order."),
+    OpDef("aligned", ("place",), "bool", (("bytes", AttrDef("int", True)),), (THREAD,),
+          doc="Whether the buffer begins at a multiple of so many bytes; the same in the whole launch."),
     OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
           doc="Combine the value into the element in one step; the result is the element's value before."),
     OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)),
@@ -185,10 +193,12 @@ def accesses(inst: Inst) -> tuple[Access, ...]:
     if inst.op not in _ACCESSES:
         return ()
     modes, indexed = _ACCESSES[inst.op]
+    if not indexed:
+        return tuple(Access(buffer, (), mode) for buffer, mode in zip((x for x in inst.operands if type(x) is Buffer), modes))
     found, at, operands = [], 0, inst.operands
     for mode in modes:
         buffer = operands[at]
-        after = at + 1 + len(buffer.shape) if indexed else at + 1
+        after = at + 1 + len(buffer.shape)
         found.append(Access(buffer, operands[at + 1 : after], mode))
         at = after
     return tuple(found)

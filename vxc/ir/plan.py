@@ -30,6 +30,17 @@ class Plan:
         return replace(self, kernels=tuple(kernels))
 
     @property
+    def shares_arguments(self) -> set[str]:
+        """Kernels to which some launch passes one buffer twice; to all others, different parameters are different memory."""
+        found = set()
+        for inst in self.entries:
+            if inst.op == "launch":
+                buffers = [x.name for x in inst.operands if isinstance(x, Buffer)]
+                if len(set(buffers)) < len(buffers):
+                    found.add(inst.attr("kernel"))
+        return found
+
+    @property
     def buffers(self) -> tuple[Buffer, ...]:
         return tuple(p for p in self.params if isinstance(p, Buffer))
 

@@ -112,12 +112,24 @@ def _operands(stage: str, inst: Inst) -> str | None:
 
 def _memory(buffer: Buffer, kind: str, inst: Inst) -> str | None:
     """A buffer as an operand of a kind."""
-    if kind == "arg":
+    if kind in ("arg", "place"):
         return None
     if kind in ("buffer", "cell", "ring"):
         fits = buffer.space == kind if kind != "buffer" else buffer.space != "ring"
         return None if fits else f"operand {buffer} of `{inst.op}` is not a {kind}"
     return f"operand {buffer} of `{inst.op}` is a buffer where a scalar goes"
+
+
+def _move(stage: str, inst: Inst) -> str | None:
+    to, _, source, _ = inst.operands
+    size = inst.attr("width") * to.dtype.bits
+    if to.dtype is not source.dtype:
+        return f"`move` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
+    if (to.space == "local") + (source.space == "local") != 1:
+        return "`move` goes between an array of the thread (`local`) and memory that is none"
+    if inst.attr("width") == 1 or size not in (16, 32, 64, 128) or to.dtype.bits < 8:
+        return f"{inst.attr('width')} elements of {to.dtype} are no access of 2, 4, 8 or 16 bytes"
+    return None
 
 
 def is_index(dtype: DType, stage: str) -> bool:
@@ -289,6 +301,7 @@ RULES = (
     RuleDef("E0513", _operands, alone=True),
     RuleDef("E0515", attributes_problem, alone=True),
     RuleDef("E0514", _result, alone=True),
+    RuleDef("E0513", _move, lambda row, stage: row.name == "move", alone=True),
     RuleDef("E0517", _place, lambda row, stage: row.name in ("break", "continue", "contribute", "prefix", "reduce")),
     RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),
     RuleDef("E0519", _writable, lambda row, stage: "w" in row.access, alone=True),

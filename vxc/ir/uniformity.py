@@ -17,7 +17,7 @@ from vxc.ir.walk import LOOPS, OPENERS, Regions
 
 BLOCK = 0  # the span of what is the same in every thread of the block
 
-_STORES = frozenset(("store", "atomic", "extern", "reduce"))
+_STORES = frozenset(("store", "atomic", "extern", "reduce", "move"))
 _SHUFFLES = frozenset(("shfl_xor", "shfl_up", "shfl_idx"))
 _QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
 

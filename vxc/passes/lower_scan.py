@@ -27,7 +27,9 @@ def lower_scan(threads, inst: Inst, body, rewriter: Rewriter, team: Team) -> Non
     pieces, prefixes = _pieces(body)
     kept = _kept(pieces, prefixes)
     carries = [_Carry.declare(b, Accumulator(p.attr("op"), p.result.dtype)) for p in prefixes]
-    with b.loop(0, length, order.v * order.lanes, kind="serial", name="tile", uniform=team.group if team.group > 1 else None) as tile:
+    uniform = team.group if team.group > 1 else None
+    # tiles wait for one another, so that unrolling would only take registers
+    with b.loop(0, length, order.v * order.lanes, kind="serial", name="tile", uniform=uniform, unroll=1) as tile:
         first = b.emit("add", tile, b.emit("mul", team.lane, order.v))
         limit = length if order.lanes >= team.group else b.emit("select", b.emit("lt", team.lane, order.lanes), length, 0)
         arrays = {v: b.declare("local", v.name, v.dtype, (order.v,)) for v in kept}

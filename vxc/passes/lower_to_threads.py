@@ -37,11 +37,9 @@ from vxc.passes.team import Team
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
 
-WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
-    "vector": "one element is accessed at a time",
-    "stages": "an iteration's copies begin when the one before is done",
-}
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")
+WISHES = {"stages": "an iteration's copies begin when the one before is done"}  # attributes that no pass realises yet -> what is done instead
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")  # what no loop of a thread has
+PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
 
@@ -108,10 +106,23 @@ class Threads:
         if rows == 1:
             yield index
             return
+        if loop.attr("vector"):
+            with self._dealt(b.emit("mul", index, rows), rewriter(loop.operands[1]), thread, rows, loop) as element:
+                yield element
+            return
         row = b.emit("floordiv", thread, group) if group > 1 else thread
         index = b.emit("add", b.emit("mul", index, rows), row, name=loop.result.name)
         with b.if_(b.emit("lt", index, rewriter(loop.operands[1]))):
             yield index
+
+    @contextmanager
+    def _dealt(self, first: Operand, limit: Operand, lane: Operand, count: int, loop: Inst) -> Iterator[Value]:
+        """The region that runs this lane's elements of the `count` elements from `first` on, those below a limit."""
+        b, vector = self.b, loop.attr("vector")
+        with b.loop(lane, count, count // vector, kind="serial", name="e", deal=vector) as e:
+            element = b.emit("add", first, e, name=loop.result.name)
+            with b.if_(b.emit("lt", element, limit)):
+                yield element
 
     def lower(self, insts: Sequence[Inst], rewriter: Rewriter, team: Team | None, take: Take | None = None) -> None:
         """Emit a list of instructions run by all lanes of a team, or (None) by this thread alone, in an element of a spread loop.
@@ -188,6 +199,9 @@ class Threads:
         if loop.attr("map") == "lanes" and any(isinstance(x, Buffer) and x in self.fragments for inst in inside for x in inst.operands):
             self._slots(loop, inside, body.rewriter)
             return body.after(at)
+        if loop.attr("map") == "lanes" and loop.attr("vector") and body.team is not None:
+            self._vectors(loop, inside, body.rewriter, body.team)
+            return body.after(at)
         body.scopes.append(self._loop(loop, body.rewriter, body.team))
         return at + 1
 
@@ -195,7 +209,7 @@ class Threads:
         """Open a loop as this thread runs it: every iteration, or those of its lane or of its team; gives who runs the body."""
         b, how = self.b, loop.attr("map")
         kind = "serial" if loop.attr("kind") == "parallel" else loop.attr("kind")
-        plain = loop.with_attrs(kind=kind, **dict.fromkeys(TEAM_ATTRS))
+        plain = loop.with_attrs(kind=kind, **dict.fromkeys(PARALLEL_ATTRS if how else TEAM_ATTRS))
         if team is None or how not in ("lanes", "teams") or team.group == 1:
             rewriter.copy(_together(plain, team))
             return None if how == "lanes" else team
@@ -211,6 +225,14 @@ class Threads:
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
+
+    def _vectors(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, team: Team) -> None:
+        """A loop over elements of which a lane may take several in a row: a block of them for the whole team after the other."""
+        b, count = self.b, loop.attr("vector") * team.group
+        start, stop = map(rewriter, loop.operands[:2])
+        with b.loop(start, stop, count, kind="serial", name="o") as first:
+            with self._dealt(first, stop, team.lane, count, loop) as element:
+                self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
     def _slots(self, loop: Inst, body, rewriter: Rewriter) -> None:
         """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""

@@ -6,12 +6,13 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
-        warp take its iterations.
+        warp take its iterations. `vector` of a loop over elements says how many in a row a lane may as well take; of the loop over
+        blocks, so many elements are then a thread's, as `rows` counts.
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
       %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0
-        store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes"}
+        store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes", vector=4}
       end %j                                             store @y, %i, %j, %0
     end %i
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vxc.analysis.offsets import Offsets
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
@@ -33,6 +35,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
+from vxc.passes.choose_vector import choose
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.prove_parallel_text import source_name
@@ -59,25 +62,27 @@ def run(plan: Plan, context: Context) -> Plan:
 
 
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
-    block = nest.loops[0].attr("threads")  # of a grid: an iteration is a block
+    outer = nest.loops[0]
+    block = outer.attr("threads")  # of a grid: an iteration is a block
     group = block or _group(nest)
     rows = max(1, BLOCK // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
+    vectors = _Vectors(kernel, nest, context)
+    vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
+    rows *= vector
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(nest.prologue)
-    loc = nest.loops[0].loc
-    b.at(loc)
-    outer = nest.loops[0]
+    b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": outer.attr("vector")}
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector)}
         with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
-            widths = [(outer, group), *_body(nest.body, group, rewriter, spread_teams=bool(block))]
-    context.applied(_words(nest, group, rows, threads), kernel.name, loc)
+            widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, spread_teams=bool(block))]
+    context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
     for loop, width in widths:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
@@ -139,8 +144,32 @@ def _loop_lanes(loop: Inst) -> int:
     return WARP
 
 
-def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> list[tuple[Inst, int]]:
-    """Copies the body with `map` and `layout` where they belong; gives each parallel loop with the lanes that share it."""
+class _Vectors:
+    """How many elements in a row lanes take, in the loops of one kernel."""
+
+    def __init__(self, kernel: Kernel, nest: Nest, context: Context):
+        self.kernel, self.nest, self.context = kernel, nest, context
+        self.offsets = Offsets.of(kernel.params)
+        for inst in nest.prologue:
+            self.offsets.define(inst)
+
+    def of(self, loop: Inst, inside: range, lanes: int, alone: bool = False) -> int:
+        """For a loop with its body at these positions of the nest's. Loops are asked about in program order."""
+        found = choose(self.offsets, self.nest.body, loop, inside, lanes, alone)
+        if found.elements > 1:
+            self.context.applied(f"{found.elements} elements in a row to a lane", self.kernel.name, loop.loc)
+        elif found.why or loop.attr("vector"):
+            why = found.why or "an iteration is more than loads, arithmetic and stores of global memory"
+            self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
+        return found.elements
+
+
+def _several(elements: int) -> int | None:
+    return elements if elements > 1 else None
+
+
+def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams: bool) -> list[tuple[Inst, int]]:
+    """Copies the body with `map`, `layout` and `vector` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
     how: dict[int, str] = {}
     teams: dict[int, int] = {}
@@ -155,7 +184,9 @@ def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> list[tupl
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
-            inst = inst.with_attrs(map=how[i], layout=layout, lanes=lanes if how[i] == "teams" else inst.attr("lanes"))
+            vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" and lanes > 1 and not alone else 1
+            team = lanes if how[i] == "teams" else inst.attr("lanes")
+            inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
         rewriter.copy(inst)

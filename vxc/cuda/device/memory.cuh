@@ -49,3 +49,16 @@ __device__ __forceinline__ signed char vx_load_i4(const signed char* p, long lon
 __device__ __forceinline__ unsigned char vx_load_u4(const unsigned char* p, long long i) {
   return vx_wrap_u4(p[i >> 1] >> (4 * (i & 1)));
 }
+
+// copy so many bytes in one access, both places being multiples of them
+template <int bytes> __device__ __forceinline__ void vx_move(void* to, const void* from) {
+  if (bytes == 2) *(unsigned short*)to = *(const unsigned short*)from;
+  if (bytes == 4) *(unsigned int*)to = *(const unsigned int*)from;
+  if (bytes == 8) *(uint2*)to = *(const uint2*)from;
+  if (bytes == 16) *(uint4*)to = *(const uint4*)from;
+}
+
+// whether a pointer is a multiple of so many bytes
+template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
+  return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
+}

@@ -1,0 +1,146 @@
+"""Offsets: where in memory an access lies, as an index form, and by what such a form is divisible.
+
+The forms here are right modulo 2**64, so that wrapping does not matter: a quotient is always an unknown of its own, and a
+remainder is written as a - b * (a // b), so that the digits of a number add up to it again: (e // N) * N + e % N is e. By a
+divisor of 0 they do not; `Offsets.divisors` are the dimensions that must not be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+
+from vxc.analysis.forms import Atom, Call, Digit, Form, call, digit, form, manageable
+from vxc.dtypes import I64
+from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+
+
+@dataclass
+class Offsets:
+    """Forms of the i64 values of one kernel, filled in program order. An index of a loop counts iterations: start + step * unknown."""
+
+    params: frozenset[str]  # names of scalar parameters: the same in the whole launch
+    forms: dict[str, Form] = field(default_factory=dict)
+    divisors: dict[str, frozenset[str]] = field(default_factory=dict)  # by value: parameters that a remainder in its form is by
+
+    @classmethod
+    def of(cls, params) -> Offsets:
+        return cls(frozenset(p.name for p in params if isinstance(p, Value)))
+
+    def form(self, x: Operand) -> Form:
+        if type(x) is Const:
+            return form(int(x.value))
+        return self.forms.get(x.name) or form(Atom(x.name))
+
+    def define(self, inst: Inst) -> None:
+        """Give the result of an instruction its form."""
+        result = inst.result
+        if type(result) is not Value or result.dtype is not I64:
+            return
+        rule = _RULES.get(inst.op)
+        if inst.op == "loop":
+            start, _, step = (*map(self.form, inst.operands), form(1))[:3]
+            found: Form | None = start + form(Atom(result.name)) * step
+        else:
+            found = rule(self, *inst.operands) if rule else None
+        if found is not None and manageable(found):
+            self.forms[result.name] = found
+            used = frozenset().union(*(self.divisors.get(x.name, ()) for x in inst.operands if type(x) is Value))
+            if inst.op == "mod" and type(inst.operands[1]) is Value:
+                used |= {inst.operands[1].name}
+            if used:
+                self.divisors[result.name] = used
+
+    def remainder(self, a: Operand, b: Operand) -> Form | None:
+        positive = b.value > 0 if type(b) is Const else b.name in self.params
+        return self.form(a) - digit("div", self.form(a), self.form(b)) * self.form(b) if positive else None
+
+    def linear(self, buffer: Buffer, indices: tuple[Operand, ...]) -> Form:
+        """The offset of an element in memory, in elements."""
+        found = form(0)
+        for at, index in enumerate(indices):
+            if buffer.strides is None:
+                found = found * self.form(buffer.shape[at]) + self.form(index)
+            else:
+                found = found + self.form(index) * self.form(buffer.strides[at])
+        return found
+
+    def divisible(self, f: Form, by: int, given: Mapping[str, int]) -> dict[str, int] | None:
+        """Which parameters must be divisible by what, for a form to be so by a power of two; None where that is not enough.
+
+        Where there is a choice, one of those that must be already (`given`).
+        """
+        needs: dict[str, int] = {}
+        choices = []
+        for factors, c in f.terms:
+            rest = by // gcd(c, by)
+            if rest == 1:
+                continue
+            found = [n for u in factors if (n := self._factor(u, rest, given)) is not None]
+            if not found:
+                return None
+            choices.append(found)
+        for found in sorted(choices, key=len):
+            merge(needs, min(found, key=lambda n: sum(max(given.get(k, 1), needs.get(k, 1)) < v for k, v in n.items())))
+        return needs
+
+    def _factor(self, u, by: int, given: Mapping[str, int]) -> dict[str, int] | None:
+        match u:
+            case Atom(name) if name in self.params:
+                return {name: by}
+            case Call("max" | "min", args):
+                needs: dict[str, int] = {}
+                for arg in args:
+                    found = self.divisible(arg, by, {**given, **needs})
+                    if found is None:
+                        return None
+                    merge(needs, found)
+                return needs
+        return None
+
+
+def merge(needs: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add needs to needs: the greater (of two powers of two, where it is about divisibility) says both."""
+    for name, by in more.items():
+        needs[name] = max(needs.get(name, 1), by)
+
+
+def run_of(f: Form, index: Atom, count: int) -> Form | None:
+    """What a form is at index 0, if it is that plus `index` for each index below `count`, a power of two; else None.
+
+    A quotient by a multiple of `count` is the same for all of them where what it divides begins at such a multiple.
+    """
+    found = f.replace(lambda u: _fixed(u, index, count) if isinstance(u, Digit) else None)
+    if found.coefficient(index) != form(1):
+        return None
+    base = found.without(index)
+    return None if index in base.atoms() else base
+
+
+def _fixed(u: Digit, index: Atom, count: int) -> Form | None:
+    by = u.by.value
+    if by is None or by % count or u.arg.coefficient(index) != form(1):
+        return None
+    base = u.arg.without(index)
+    if index in base.atoms() or any(c % count for _, c in base.terms):
+        return None
+    return digit("div", base, u.by)
+
+
+def _shifted(o: Offsets, a: Operand, b: Operand) -> Form | None:
+    return o.form(a) * (1 << b.value) if type(b) is Const and 0 <= b.value < 40 else None
+
+
+_RULES = {
+    "add": lambda o, a, b: o.form(a) + o.form(b),
+    "sub": lambda o, a, b: o.form(a) - o.form(b),
+    "mul": lambda o, a, b: o.form(a) * o.form(b),
+    "fma": lambda o, a, b, c: o.form(a) * o.form(b) + o.form(c),
+    "neg": lambda o, a: -o.form(a),
+    "shl": _shifted,
+    "floordiv": lambda o, a, b: digit("div", o.form(a), o.form(b)),
+    "mod": Offsets.remainder,
+    "max": lambda o, a, b: call("max", (o.form(a), o.form(b))),
+    "min": lambda o, a, b: call("min", (o.form(a), o.form(b))),
+}

@@ -1,0 +1,76 @@
+"""How many elements in a row a lane takes in a parallel loop whose iterations are elements (part of map-loops)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vxc.analysis.forms import Atom, form
+from vxc.analysis.offsets import Offsets
+from vxc.analysis.vector_width import BYTES, GLOBAL
+from vxc.ir.kernel import Const, Inst
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.walk import Regions
+
+WIDEST = 2 * BYTES  # that a lane takes of one array
+LENGTH = 512  # instructions of all copies of the body
+_ALLOWED = frozenset(("load", "store", "cell", "if", "else", "extern", "end", "assert"))
+
+
+class Choice(NamedTuple):
+    """Elements in a row, and why there is only 1, where it is worth saying."""
+
+    elements: int
+    why: str = ""
+
+
+def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, lanes: int, alone: bool) -> Choice:
+    """For a loop whose body is at positions `inside` of `insts`, shared by `lanes` lanes. `offsets` knows what is before it.
+
+    `alone` says that no lane ever accesses what another iteration writes, as is so where iterations have nothing around them; else the
+    buffers must show it.
+    """
+    body = [insts[i] for i in inside]
+    start, stop, step = (*loop.operands, Const(1))[:3]
+    others = sorted({inst.op for inst in body if inst.op not in _ALLOWED and not OPS[inst.op].pure})
+    if step != Const(1) or others:
+        return Choice(1, "atomics are of one element" if "atomic" in others else "")
+    for inst in (loop, *body):
+        offsets.define(inst)
+    touched = {a.buffer.name: a.buffer for inst in body for a in accesses(inst)}
+    declared = {inst.result.name for inst in body if inst.op == "cell"}
+    strange = [name for name, buffer in touched.items() if buffer.space not in GLOBAL and name not in declared]
+    if strange:
+        return Choice(1)
+    if not (alone or _apart(insts, inside)):
+        return Choice(1, "other parts of the kernel access what it writes, or write what it reads")
+    sizes = _consecutive(offsets, insts, inside, loop)
+    if not sizes:
+        return Choice(1, "no access follows the elements of an array") if touched else Choice(1)
+    elements = loop.attr("vector") or min(BYTES // min(sizes), WIDEST // max(sizes))
+    trips = len(range(start.value, stop.value)) if isinstance(start, Const) and isinstance(stop, Const) else None
+    while elements > 1 and not loop.attr("vector") and (elements * len(body) > LENGTH or (trips is not None and elements * lanes > trips)):
+        elements //= 2
+    return Choice(elements, "" if elements > 1 else "there is too little to do for each lane")
+
+
+def _apart(insts: Sequence[Inst], inside: range) -> bool:
+    """Whether nothing outside of the loop accesses what it writes, or writes what it accesses."""
+    here, there = ([a for i, inst in enumerate(insts) if (i in inside) == own for a in accesses(inst)] for own in (True, False))
+
+    def meet(writers, others) -> bool:
+        return not {a.buffer.name for a in writers if "w" in a.mode}.isdisjoint(a.buffer.name for a in others)
+
+    return not meet(here, there) and not meet(there, here)
+
+
+def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: Inst) -> set[int]:
+    """Bytes of the elements that each iteration accesses and that follow one another from iteration to iteration."""
+    index, found = Atom(loop.result.name), set()
+    for i in Regions.of(insts).level(inside):
+        for access in accesses(insts[i]):
+            if access.buffer.space in GLOBAL and access.buffer.dtype.bits >= 8:
+                f = offsets.linear(access.buffer, access.box)
+                if f.coefficient(index) == form(1) and index not in f.without(index).atoms():
+                    found.add(access.buffer.dtype.bytes)
+    return found
