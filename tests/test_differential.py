@@ -89,7 +89,8 @@ def test_generated_programs_on_the_gpu(seed):
 def test_a_wrong_pass_is_named():
     made = compile(Source("k.vx", "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }"))
     other = compile(Source("k.vx", "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 2.0; } }"))
-    executors = [ast_executor(made.typed), flat_executor("lowering", made.typed, made.tile), flat_executor("simplify", made.typed, other.tile)]
+    flat = [flat_executor("lowering", made.typed, made.tile), flat_executor("simplify", made.typed, other.tile)]
+    executors = [ast_executor(made.typed), *flat]
     program = generate(1)
     call = Call({"x": program.call().arrays["x1"].astype("f4")}, {}, {})
     (found,) = disagreements(executors, {"call": call})

@@ -1,11 +1,11 @@
-"""The flat interpreter at stages tile and team: values to the bit, faults, races by layout and barrier."""
+"""The flat interpreter at stage=tile: values to the bit."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat_kernels import fault, run, scaled
 
-from flat_kernels import fault, plan_of, run
 from vxc.dtypes import DTYPES, F16, F32, I64
 from vxc.interp import flat_tile
 from vxc.semantics import Order, cast, dot, evaluate, reduce, scan
@@ -279,128 +279,6 @@ kernel @k(%N: i64, @y: i32[1] inout) stage=tile {
 }
 """
     assert run(text, {"y": np.array([5], np.int32)}, {"N": 1000})["y"].tolist() == [2005]
-
-
-def scaled(body: str, params: str = "%N: i64, @x: i64[%N] in, @y: i64[%N] out", independent: str = "") -> str:
-    return f'kernel @k({params}) stage=tile {{\n%i = loop 0, %N {{{independent}kind="parallel"}}\n{body}\nend %i\n}}\n'
-
-
-def test_out_of_bounds():
-    text = scaled("%0: i64 = add %i, 2\n%1: i64 = load @x, %0\nstore @y, %i, %1")
-    assert fault(text, {"x": np.arange(10)}) == ("E0720", "the index of `x` is 10, outside 0..10 (i=8)")
-    guarded = scaled("%0: i64 = add %i, 2\n%2: bool = lt %0, %N\nif %2\n%1: i64 = load @x, %0\nstore @y, %i, %1\nend")
-    np.testing.assert_array_equal(run(guarded, {"x": np.arange(10), "y": np.zeros(10, int)})["y"], [2, 3, 4, 5, 6, 7, 8, 9, 0, 0])
-
-
-def test_asserts_and_prints(capsys):
-    text = scaled('%0: bool = lt %i, 3\nassert %0 {message="small"}\nprint %i, %0 {label="i"}')
-    assert fault(text, {"x": np.arange(5)}) == ("E0723", "assertion failed: small (i=3)")
-    run(text, {"x": np.arange(2)})
-    assert capsys.readouterr().err == "i 0 True\ni 1 True\n"
-
-
-def test_division_by_zero_traps_on_request():
-    text = scaled("%0: i64 = load @x, %i\n%1: i64 = floordiv 7, %0\nstore @y, %i, %1")
-    x = np.array([2, 0, -2])
-    assert run(text, {"x": x})["y"].tolist() == [3, 0, -4]
-    assert fault(text, {"x": x}, trap_div=True) == ("E0724", "integer division by zero (i=1)")
-
-
-def test_a_step_of_zero():
-    text = scaled('%0: i64 = load @x, %i\n%k = loop 0, 3, %0 {kind="serial"}\nend %k')
-    code, _ = fault(text, {"x": np.array([1, 0])})
-    assert code == "E0731"
-
-
-def test_iterations_that_collide():
-    half = "%0: i64 = floordiv %i, 2\nstore @y, %0, %i"
-    code, message = fault(scaled(half, independent='independent="so I say", '), {"x": np.arange(4)})
-    assert (code, message) == ("E0722", "iterations 0 and 1 both write `y[0]`")
-    shifted = "%0: i64 = add %i, 1\n%1: i64 = mod %0, %N\n%2: i64 = load @y, %1\nstore @y, %i, %2"
-    params = "%N: i64, @y: i64[%N] inout"
-    code, message = fault(scaled(shifted, params), {"y": np.arange(4)})
-    assert (code, message) == ("E0722", "iterations 0 and 3 access, and one writes, `y[0]`")
-    assert run(scaled(half), {"x": np.arange(4)}, debug=False)["y"].shape == (4,)
-
-
-def test_inner_iterations_that_collide_and_sibling_loops_that_do_not():
-    text = """
-kernel @k(%N: i64, @y: i64[%N, 8] inout) stage=tile {
-  %i = loop 0, %N {kind="parallel"}
-    %j = loop 0, 8 {kind="parallel"}
-      store @y, %i, %j, %j
-    end %j
-    %k = loop 0, 8 {kind="parallel"}
-      %0: i64 = sub 7, %k
-      %1: i64 = load @y, %i, %0
-      STORE
-    end %k
-  end %i
-}
-"""
-    y = {"y": np.zeros((3, 8), np.int64)}
-    assert run(text.replace("STORE", ""), y)["y"].tolist() == [list(range(8))] * 3
-    code, message = fault(text.replace("STORE", "store @y, %i, %k, %1"), y)
-    assert code == "E0722" and "inner iterations" in message and "of iteration 0" in message
-
-
-TEAM = """
-kernel @k(%M: i64, @y: i64[%M, 64] inout) stage=team {group=8, rows=4, threads=32} {
-  role {name="main", warps=1}
-    %i = loop 0, %M {kind="parallel", map="blocks"}
-      %j = loop 0, 64 {kind="parallel", layout="LAYOUT", map="lanes"}
-        store @y, %i, %j, %j
-      end %j
-      BARRIER
-      %k = loop 0, 64 {kind="parallel", layout="[k] -> [k % 8, k // 8]", map="lanes"}
-        %0: i64 = OTHER
-        %1: i64 = load @y, %i, %0
-        %2: i64 = add %1, 1
-      end %k
-    end %i
-  end
-}
-"""
-
-
-def team(layout="[j] -> [j % 8, j // 8]", barrier='barrier {scope="group", width=8}', other="xor %k, 1"):
-    return plan_of(TEAM.replace("LAYOUT", layout).replace("BARRIER", barrier).replace("OTHER", other))
-
-
-def test_team_lanes_communicate_through_barriers_only():
-    y = {"y": np.zeros((3, 64), np.int64)}
-    assert run(team(), y)["y"].tolist() == [list(range(64))] * 3
-    code, message = fault(team(barrier=""), y)
-    assert (code, message) == ("E0725", "lanes 0 and 1 of iteration 0 access, and one writes, `y[0, 1]` with no barrier between")
-    assert run(team(barrier="", other="xor %k, 8"), y)["y"].tolist() == [list(range(64))] * 3
-
-
-def test_team_layouts_are_checked_on_the_actual_extents():
-    y = {"y": np.zeros((1, 64), np.int64)}
-    code, message = fault(team("[j] -> [j % 8, j // 16]"), y)
-    assert code == "E0730" and "both have slot 0 of thread 0" in message
-    code, message = fault(team("[j] -> [j // 4, j % 4]"), y)
-    assert code == "E0730" and "j=32 has thread 8" in message
-
-
-@pytest.mark.parametrize("barrier", ['barrier {scope="group", width=8}', ""])
-def test_team_row_scope_stores_are_lane_0s(barrier):
-    text = f"""
-kernel @k(%M: i64, @y: i64[%M] inout, @z: i64[%M] out) stage=team {{group=8, rows=4, threads=32}} {{
-  role {{name="main", warps=1}}
-    %i = loop 0, %M {{kind="parallel", map="blocks"}}
-      store @y, %i, 3
-      {barrier}
-      %0: i64 = load @y, %i
-      store @z, %i, %0
-    end %i
-  end
-}}
-"""
-    if barrier:
-        assert run(text, {"y": np.zeros(5, np.int64)})["z"].tolist() == [3] * 5
-    else:
-        assert fault(text, {"y": np.zeros(5, np.int64)})[0] == "E0725"
 
 
 def test_extern_runs_its_region():

@@ -8,7 +8,8 @@ import pytest
 
 from tests.cli_tool import SAMPLES, vxc
 
-PARAGRAPHS = re.findall(r"^\*\*\[(\w+)\]\((\w+\.vx)\)\*\* .+?\n\n    vxc ([^\n]+)\n", (SAMPLES / "README.md").read_text("utf-8"), re.M | re.S)
+PARAGRAPH = re.compile(r"^\*\*\[(\w+)\]\((\w+\.vx)\)\*\* .+?\n\n    vxc ([^\n]+)\n", re.M | re.S)
+PARAGRAPHS = PARAGRAPH.findall((SAMPLES / "README.md").read_text("utf-8"))
 
 
 def test_every_maths_kernel_has_its_paragraph():

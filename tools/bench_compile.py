@@ -53,7 +53,8 @@ def say(what: str, milliseconds: float, limit: float, **more) -> None:
 def main() -> None:
     bare = process("-c", "pass")
     say("import vxc", process("-c", "import vxc") - bare, 60)
-    say("vxc check samples/softmax.vx, above import numpy", process("-m", "vxc", "check", "samples/softmax.vx") - process("-c", "import numpy"), 350)
+    above = process("-m", "vxc", "check", "samples/softmax.vx") - process("-c", "import numpy")
+    say("vxc check samples/softmax.vx, above import numpy", above, 350)
 
     for path in sorted((ROOT / "samples").glob("*.vx")):
         source = read_source(path)

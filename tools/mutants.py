@@ -216,7 +216,7 @@ MUTANTS = (
     ),
     Mutant(
         "copy-below-zero", "ir/tiles.py", "a start is taken to be no less than 0",
-        "from_start = isinstance(start, Const) and start.value >= 0", "from_start = True",
+        "from_start = isinstance(start, Const) and 0 <= start.value < FAR", "from_start = True",
         (MATRIX + "test_copies_with_steps_pads_and_edges",),
     ),
     Mutant(

@@ -95,10 +95,14 @@ def compile(
     maxrregcount: int | None = None,
     reduce_chunk: int | None = None,
 ) -> Compiled:
-    """The kernel or program `name` (or the only program, else the only kernel) of a .vx source for one arch. Raises VxcError with all that is wrong."""
+    """The kernel or program `name` (or the only program, else the only kernel) of a .vx source for one arch.
+
+    Raises VxcError with all that is wrong.
+    """
     with _no_collection():
         module = parse(source)
-        typed = check(module, source, name or _only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        chosen = name or _only(program_names(module) or kernel_names(module), source)
+        typed = check(module, source, chosen, defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
@@ -114,7 +118,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
+def compile_typed(
+    typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
+) -> Compiled:
     """A checked kernel. Raises VxcError with what passes find."""
     return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
 
@@ -141,7 +147,8 @@ def _only(names: list[str], source: Source) -> str:
     if not names:
         raise no_kernel(source)
     known = listed(f"`{name}`" for name in names)
-    raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
+    text = f"{source.name} defines {len(names)} kernels: {known}"
+    raise VxcError(Diagnostic("E0234", text, help="name one, with -k on the command line"))
 
 
 def _resumable(plan: Plan) -> Plan:

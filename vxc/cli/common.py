@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from vxc.diag import Diagnostic, VxcError, read_source, render_all
+from vxc.diag import VxcError, read_source, render_all
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend.check import check, check_module, no_kernel
 from vxc.frontend.parse import parse

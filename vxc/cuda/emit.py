@@ -88,14 +88,17 @@ def _check(kernel: Kernel) -> None:
     """What the text cannot say. Raises VxcError."""
     size = parameter_bytes(kernel.params)
     if size > MAX_PARAMETER_BYTES:
-        message = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes, a launch passes at most {MAX_PARAMETER_BYTES:,}"
+        has = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes"
+        message = f"{has}, a launch passes at most {MAX_PARAMETER_BYTES:,}"
         first = next((inst for inst in kernel.insts if inst.loc), Inst("end"))
-        raise VxcError(Diagnostic("E0715", message, kernel.source, kernel.span(first), help="gather arrays of one shape in one array with a leading dimension"))
+        hint = "gather arrays of one shape in one array with a leading dimension"
+        raise VxcError(Diagnostic("E0715", message, kernel.source, kernel.span(first), help=hint))
     packed = next((inst for inst in kernel.insts if _writes_packed(inst)), None)
     if packed is not None:
         buffer = packed.operands[0]
         message = f"`{buffer.name}` packs two {buffer.dtype} elements in a byte, which two threads cannot write at once"
-        raise VxcError(Diagnostic("E0402", message, kernel.source, kernel.span(packed), help=f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"))
+        hint = f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"
+        raise VxcError(Diagnostic("E0402", message, kernel.source, kernel.span(packed), help=hint))
 
 
 def parameter_bytes(params: Iterable[Value | Buffer]) -> int:

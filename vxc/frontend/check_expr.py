@@ -16,7 +16,7 @@ from vxc.frontend import syntax
 from vxc.frontend.check_args import is_ordered
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.scope import At, State, dtype_named, fail
-from vxc.frontend.typed import Cast, Cond, Const, Op
+from vxc.frontend.typed import Cond, Const, Op
 from vxc.frontend.values import Branch, Value, common, convert, rounded, typed
 from vxc.semantics import accepts, result_dtype
 from vxc.source import Span

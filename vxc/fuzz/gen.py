@@ -12,7 +12,7 @@ import argparse
 import re
 from dataclasses import replace
 
-from vxc.dtypes import BOOL, DTYPES, F32, I64, U8, DType
+from vxc.dtypes import BOOL, F32, I64, U8
 from vxc.fuzz.expr import expr
 from vxc.fuzz.program import Dim, Number, Program
 from vxc.fuzz.state import Context, Level, Name, State

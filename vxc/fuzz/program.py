@@ -24,7 +24,9 @@ class Dim:
 
 @dataclass(frozen=True)
 class Array:
-    """An array of the kernel. `mode` is in, out, inout or local; `fill` a kind of `runtime.generate` and its arguments, or 'permutation'."""
+    """An array of the kernel. `mode` is in, out, inout or local; `fill` a kind of `runtime.generate` and its arguments, or
+    'permutation'.
+    """
 
     name: str
     dtype: DType

@@ -8,7 +8,6 @@ from typing import get_args
 
 import numpy as np
 
-from vxc.dtypes import I64
 from vxc.frontend.typed import Cast, Cond, Const, Expr, ExternCall, LetIn, Load, Op, Reduce, Scan, Var
 from vxc.interp.ast_machine import Machine
 from vxc.interp.ast_scope import Scope, pad

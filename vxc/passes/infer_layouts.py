@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 
 from vxc import semantics
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions
@@ -120,4 +120,6 @@ def run(plan: Plan, context: Context) -> Plan:
     return plan.with_kernels([infer(kernel, context) for kernel in plan.kernels])
 
 
-INFER_LAYOUTS = Pass("infer-layouts", run, "spread fragments over threads, or put them in shared memory", needs=("team",), gives=("layouts",))
+INFER_LAYOUTS = Pass(
+    "infer-layouts", run, "spread fragments over threads, or put them in shared memory", needs=("team",), gives=("layouts",)
+)

@@ -14,7 +14,7 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value, constant
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
-from vxc.passes.accumulate import Accumulator, Slots
+from vxc.passes.accumulate import Accumulator
 from vxc.passes.team import WARP, Team
 from vxc.semantics import Order, identity
 

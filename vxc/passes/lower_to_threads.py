@@ -239,5 +239,10 @@ def _fits(kernel: Kernel) -> None:
 
 
 LOWER_TO_THREADS = Pass(
-    "lower-to-threads", run, "make blocks, threads and lanes explicit", needs=("team", "barriers"), gives=("thread",), breaks=("team", "barriers")
+    "lower-to-threads",
+    run,
+    "make blocks, threads and lanes explicit",
+    needs=("team", "barriers"),
+    gives=("thread",),
+    breaks=("team", "barriers"),
 )

@@ -11,7 +11,9 @@ from vxc.ir.walk import Regions
 
 @dataclass(frozen=True)
 class Nest:
-    """`prologue` runs once per launch and depends on no loop; `loops` are the parallel loops, outermost first; `body` is what they enclose."""
+    """`prologue` runs once per launch and depends on no loop; `loops` are the parallel loops, outermost first; `body` is what
+    they enclose.
+    """
 
     prologue: tuple[Inst, ...]
     loops: tuple[Inst, ...]

@@ -2,7 +2,8 @@
 
 Before: any plan, any stage.
 After:  the same plan with no foldable pure instruction, no two equal pure instructions where one is in scope of the other,
-        no unused pure instruction or load, no `if` on a constant, no constant loop of no or (unless parallel) one iteration, no empty region.
+        no unused pure instruction or load, no `if` on a constant, no constant loop of no or (unless parallel) one iteration, no
+        empty region.
 
     %0: i64 = mul %i, 1                      %1: f32 = load @x, %i
     %1: f32 = load @x, %0          ->        store @y, %i, %1

@@ -21,7 +21,7 @@ from itertools import count
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
-from vxc.ir.ops import OPS, accesses
+from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
