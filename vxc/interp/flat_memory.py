@@ -125,7 +125,8 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
         off = both(m.mask, lanes(flat % width != 0))
         if off is not False:
             at = memory.element(m.at_lane(flat, m.first(off)))
-            raise m.fault("E0729", f"`{at}` is no place for an access of {width} elements", step.inst, m.first(off))
+            text = f"`{at}` is no place for an access of {width} elements"
+            raise m.fault("E0729", text, step.inst, m.first(off), f"start at a multiple of {width} elements")
     return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared", "fragment") else flat
 
 
