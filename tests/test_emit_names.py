@@ -32,6 +32,7 @@ def test_values_and_buffers_of_any_name_compile():
     verify(plan_of(kernel))
     text = emit(plan_of(kernel))
     assert text.isascii() and set(compile_cuda(text, "k.cu", "sm_80").kernels) == {"k"}
+    assert '// kernel k(exp: f32, gr_u00f6_u00dfe: i64, template: f32[gr_u00f6_u00dfe] out) of "gr\\303\\266\\303\\237e.vx"\n' in text
 
 
 def test_identifiers_are_distinct_and_keep_what_they_can():

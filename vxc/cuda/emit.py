@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from vxc.cuda.emit_body import Body
 from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
-from vxc.cuda.names import Names, kernel_symbol
+from vxc.cuda.names import Names, ascii_text, kernel_symbol
 from vxc.cuda.prelude import identifiers, prelude_text
 from vxc.cuda.text import c_string
 from vxc.diag import Diagnostic, VxcError
@@ -80,8 +80,7 @@ def _comment(kernel: Kernel, source_name: str) -> str:
         return f"{p.name}: {p.dtype}[{shape}] {p.mode or 'work'}"
 
     place = f" of {c_string(source_name)}" if source_name else ""
-    text = f"// kernel {kernel.name}({', '.join(map(shown, kernel.params))}){place}"
-    return text.encode("ascii", "backslashreplace").decode()
+    return ascii_text(f"// kernel {kernel.name}({', '.join(map(shown, kernel.params))}){place}")
 
 
 def _check(kernel: Kernel) -> None:
