@@ -64,3 +64,12 @@ def test_indices_of_a_grid_have_ranges_known_before_it_runs():
 def test_a_fragment_beyond_all_memory_is_refused():
     text = "kernel k(out y: f32[1]) { grid b in 1 { fragment f: f32[2147483648, 1000]; f = 1.0; copy(f[0, 0:1], y); } }"
     assert refused(text) == ["E0716"]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32])
+@pytest.mark.parametrize("around", ["grid b in 1 {{ {} }}", "{}", "serial s in 1 {{ {} }}"])
+def test_any_number_of_lanes_computes_the_same(lanes, around):
+    body = f"@lanes({lanes}) parallel i in 8 {{ let v = x[i, 0]; parallel j in 8 {{ y[i, j] = v + x[i, j]; }} z[i] = max(x[i]) + v; }}"
+    text = f"kernel k(x: f32[8, 8], out y: f32[8, 8], out z: f32[8]) {{ {around.format(body)} }}"
+    got = outputs(text, x=X)
+    assert np.array_equal(got["y"], X + X[:, :1]) and np.array_equal(got["z"], X.max(1) + X[:, 0])
