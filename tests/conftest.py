@@ -27,7 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
     if reasons:
         terminalreporter.write_sep("=", "GPU tests did not run", yellow=True)
         terminalreporter.write_line(f"{len(reasons)} skipped: {reasons[0]}")

@@ -51,3 +51,8 @@ def when(plan: Plan, condition: str) -> Plan:
     (kernel,) = plan.kernels
     insts = [replace(i, operands=(Value(condition, BOOL),)) if i.op == "if" and str(i.operands[0]) == "%flag" else i for i in kernel.insts]
     return plan.with_kernels([replace(kernel, insts=tuple(insts))])
+
+
+def scaled(body: str, params: str = "%N: i64, @x: i64[%N] in, @y: i64[%N] out", independent: str = "") -> str:
+    """A kernel of one loop over %N."""
+    return f'kernel @k({params}) stage=tile {{\n%i = loop 0, %N {{{independent}kind="parallel"}}\n{body}\nend %i\n}}\n'

@@ -143,27 +143,43 @@ def test_importing_vxc_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60).stdout == "[]\n"
 
 
+PATTERNS = ("vxc/**/*.py", "vxc/**/*.cuh", "tests/*.py", "tools/*.py", "samples/*.py")
+TEXTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short_and_finished(path):
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    assert len(lines) <= LONGEST
+    assert [number for number, line in enumerate(lines, 1) if len(line) > WIDEST or line != line.rstrip()] == []
+    if path.suffix == ".py" and text.strip():
+        assert ast.get_docstring(ast.parse(text)), "a module says what it is"
+    assert path == Path(__file__) or not re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", text)
+
+
+@pytest.mark.parametrize("path", [path for path in TEXTS if path.suffix == ".py"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_imported_is_used(path):
+    nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+    bound = {(a.asname or a.name).split(".")[0] for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    exported = {e.value for n in nodes if isinstance(n, ast.Assign) and "__all__" in map(ast.unparse, n.targets) for e in n.value.elts}
+    assert sorted(bound - {n.id for n in nodes if isinstance(n, ast.Name)} - exported - {"annotations"}) == []
+
+
+LONG = 60  # lines of a function
+
+
 @pytest.mark.parametrize("module", MODULES)
-def test_files_are_short_and_finished(module):
-    text = MODULES[module].read_text("utf-8")
-    assert len(text.splitlines()) <= LONGEST
-    assert not text.strip() or ast.get_docstring(tree(module)), "a module says what it is"
-    assert not re.search(r"\b(TODO|FIXME|XXX|NotImplementedError)\b", text)
+def test_functions_are_short(module):
+    functions = [node for node in ast.walk(tree(module)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    assert [node.name for node in functions if node.end_lineno - node.lineno >= LONG] == []
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _mentioned(folder: Path, pattern: str) -> set[str]:
-    own = {Path(__file__), PACKAGE / "codes.py"}
-    texts = (path.read_text("utf-8") for path in folder.rglob("*") if path.suffix in (".py", ".vxt", ".txt") and path not in own)
-    return {code for text in texts for code in re.findall(pattern, text)}
-
-
 def test_every_code_is_reported_somewhere():
-    raised = _mentioned(PACKAGE, r'"([EW]\d{4})"')
-    assert sorted(raised ^ set(CODES)) == []
-
-
-def test_every_code_is_produced_by_some_test():
-    assert sorted(set(CODES) - _mentioned(ROOT / "tests", r"\b[EW]\d{4}\b")) == []
+    """test_codes.py gives each of them."""
+    own = PACKAGE / "codes.py"
+    texts = (path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path != own)
+    assert sorted({code for text in texts for code in re.findall(r'"([EW]\d{4})"', text)} ^ set(CODES)) == []

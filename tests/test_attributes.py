@@ -62,7 +62,10 @@ TEXTS = {
     "serial": [thread("y[i] = 0.0; §serial j in 8 { y[i] += sum(x[j]); }"), kernel("§serial j in 8 { y[j] = sum(x[j]); }")],
     "unroll": [thread("y[i] = 0.0; §unroll j in 8 { y[i] += sum(x[j]); }")],
     "pipelined": [block("shared s: f32[64]; var t: f32 = 0.0; §pipelined j in 8 { copy(x[j], s); t += sum(s); }")],
-    "persistent": [kernel("§persistent b in 64 { y[b] = sum(x[b]); }"), kernel("§persistent b in 8, c in 8 { y[p[b * 8 + c]] = sum(x[b]); }")],
+    "persistent": [
+        kernel("§persistent b in 64 { y[b] = sum(x[b]); }"),
+        kernel("§persistent b in 8, c in 8 { y[p[b * 8 + c]] = sum(x[b]); }"),
+    ],
     "inner persistent": [kernel("grid b in 8 { §persistent j in b*8..b*8 + 8 { y[j] = sum(x[j]); } }")],
     "local": [thread("§local l: f32[4] = 0.0; y[i] = l[0];"), program("§local l: f32[4];")],
     "shared": [block("§shared l: f32[4] = 0.0;")],
@@ -83,8 +86,15 @@ TEXTS = {
         program("§k(x, p, y);"),
         program("§let n = 4;"),
     ],
-    "reduction": [thread("y[i] = §sum(x[i]);"), kernel("y = §max(x, axis = 1);"), kernel("y = §cumsum(x[0]);"), thread("y[i] = 1.0 + §dot(x[i], x[0]);")],
-    "expression": [thread(f"y[i] = {text};") for text in ("§max(1.0, x[i, 0])", "§x[i, 0]", "1.0 + §2.0", "§exp(x[i, 0])", "§(sum(x[i]) + 1.0)")],
+    "reduction": [
+        thread("y[i] = §sum(x[i]);"),
+        thread("y[i] = 1.0 + §dot(x[i], x[0]);"),
+        kernel("y = §max(x, axis = 1);"),
+        kernel("y = §cumsum(x[0]);"),
+    ],
+    "expression": [
+        thread(f"y[i] = {text};") for text in ("§max(1.0, x[i, 0])", "§x[i, 0]", "1.0 + §2.0", "§exp(x[i, 0])", "§(sum(x[i]) + 1.0)")
+    ],
 }  # fmt: skip
 PAIRS = [(name, position) for name in ATTRS for position in POSITIONS]
 
@@ -180,7 +190,8 @@ def test_lanes_that_do_not_fit_what_is_inside_are_said():
     assert group(text) == (128, [f"@lanes(4) of i: 128 lanes share it, {wide}"])
     text = kernel("parallel i in 8 { parallel j in 8 { y[i * 8 + j] = 0.0; @lanes(4) parallel m in 1 { y[i * 8 + j] = 1.0; } } }")
     assert group(text)[0] == 4
-    rejects(kernel("grid b in 1 { §@lanes(64) parallel i in 64 { y[i] = 1.0; } }"), "E0220", "a loop inside a `grid` has at most 32 lanes, not 64")
+    text = kernel("grid b in 1 { §@lanes(64) parallel i in 64 { y[i] = 1.0; } }")
+    rejects(text, "E0220", "a loop inside a `grid` has at most 32 lanes, not 64")
 
 
 def test_lanes_of_a_loop_in_a_grid_make_its_teams():
@@ -205,7 +216,8 @@ def test_fp_changes_the_machine_code():
 
 
 def test_kernels_of_a_program_have_one_float_discipline():
-    text = "@fp(fast) kernel a(inout y: f32[N]) {{ y = 1.0; }} {} kernel b(inout y: f32[N]) {{ y = 2.0; }} program p(inout y: f32[N]) {{ a(y); §b(y); }}"
+    text = """@fp(fast) kernel a(inout y: f32[N]) {{ y = 1.0; }} {} kernel b(inout y: f32[N]) {{ y = 2.0; }}
+        program p(inout y: f32[N]) {{ a(y); §b(y); }}"""
     message = "`b` is `@fp(exact)` in a program whose first kernel is `@fp(fast)`, which is not compiled yet"
     rejects(text.format(""), "E0401", message)
     assert "fast" in compile(Source("t.vx", text.format("@fp(fast)").replace("§", "")), "p").plan.kernels[1].attr("fp")
@@ -213,6 +225,7 @@ def test_kernels_of_a_program_have_one_float_discipline():
 
 # ---- values ------------------------------------------------------------------------------------------------------------
 
+NOTHING = "says how to reduce or scan, and nothing inside does either"
 VALUES = [
     ("@threads(§33) grid b in 4 { }", "`@threads` takes a multiple of 32 up to 1024, not 33", "write `@threads(128)`"),
     ("@threads(§0) grid b in 4 { }", "`@threads` takes a multiple of 32 up to 1024, not 0", "write `@threads(128)`"),
@@ -239,8 +252,8 @@ VALUES = [
     ("§@unrol(2) serial j in 4 { }", "there is no attribute `@unrol`", "did you mean `unroll`?"),
     ("§@independent() parallel j in 4 { }", "`@independent` without its reason", 'say why iterations cannot collide: `@independent("..")`'),
     ('§@independent(" ") parallel j in 4 { }', "`@independent` takes one argument of another kind", 'write `@independent("why")`'),
-    ("§@chunk(2) serial j in 4 { }", "`@chunk` says how to reduce or scan, and nothing inside does either", "remove it"),
-    ("§@lanes(2) serial j in 4 { y[j] = max(1.0, 2.0); }", "`@lanes` says how to reduce or scan, and nothing inside does either", "remove it"),
+    ("§@chunk(2) serial j in 4 { }", f"`@chunk` {NOTHING}", "remove it"),
+    ("§@lanes(2) serial j in 4 { y[j] = max(1.0, 2.0); }", f"`@lanes` {NOTHING}", "remove it"),
 ]  # fmt: skip
 
 
@@ -252,7 +265,7 @@ def test_bad_values_are_refused(text, message, way_out):
 def test_attributes_of_kernels_are_checked():
     rejects("§@fp(loose) " + kernel(""), "E0220", "`@fp` takes one argument of another kind", "write `@fp(exact | contract | fast)`")
     rejects("§@fp(1) " + kernel(""), "E0220", "`@fp` takes one argument of another kind", "write `@fp(exact | contract | fast)`")
-    rejects("§@chunk(2) " + kernel(""), "E0220", "`@chunk` says how to reduce or scan, and nothing inside does either", "remove it")
+    rejects("§@chunk(2) " + kernel(""), "E0220", f"`@chunk` {NOTHING}", "remove it")
     rejects("@lanes(§5) " + kernel("y[0] = sum(x[0]);"), "E0220", "lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not 5")
 
 

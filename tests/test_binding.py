@@ -154,7 +154,7 @@ def test_scalars_that_do_not_fit(value, dtype, problem):
 
 def test_a_scalar_that_does_not_fit_is_named():
     assert refused([ScalarParam("n", I32)], {}, {"n": 2**31}) == [
-        ("E0707", "scalar argument `n` is i32, but 2147483648 is outside -2147483648..2147483647", "")
+        ("E0707", "scalar argument `n` is i32, but 2147483648 is outside -2147483648..2147483647", "pass a number that i32 holds")
     ]
 
 

@@ -32,7 +32,8 @@ def test_a_row_let_in_two_indices_of_a_target():
 
 @pytest.mark.parametrize("start", [-3, -100, 7, 100, 2**63 - 1])
 def test_a_constant_window_outside_of_its_array(start):
-    text = f"kernel k(x: f32[M, 8], out y: f32[16, 8]) {{ grid b in 1 {{ shared s: f32[16, 8]; copy(x[{start} :+ 16, 0:8], s); copy(s, y); }} }}"
+    text = f"""kernel k(x: f32[M, 8], out y: f32[16, 8]) {{
+        grid b in 1 {{ shared s: f32[16, 8]; copy(x[{start} :+ 16, 0:8], s); copy(s, y); }} }}"""
     want = np.zeros((16, 8), np.float32)
     for i in range(16):
         if 0 <= start + i < 8:
@@ -46,7 +47,8 @@ def test_a_constant_start_outside_of_its_array():
 
 
 def test_parallel_loops_within_parallel_loops_of_a_block():
-    text = "kernel k(x: f32[8, 8], out y: f32[8, 8]) { grid b in 1 { parallel i in 8 { let v = x[i, 0]; parallel j in 8 { y[i, j] = v + x[i, j]; } } } }"
+    text = """kernel k(x: f32[8, 8], out y: f32[8, 8]) {
+        grid b in 1 { parallel i in 8 { let v = x[i, 0]; parallel j in 8 { y[i, j] = v + x[i, j]; } } } }"""
     assert np.array_equal(output(text, x=X), X + X[:, :1])
 
 
@@ -60,4 +62,14 @@ def test_indices_of_a_grid_have_ranges_known_before_it_runs():
 
 
 def test_a_fragment_beyond_all_memory_is_refused():
-    assert refused("kernel k(out y: f32[1]) { grid b in 1 { fragment f: f32[2147483648, 1000]; f = 1.0; copy(f[0, 0:1], y); } }") == ["E0716"]
+    text = "kernel k(out y: f32[1]) { grid b in 1 { fragment f: f32[2147483648, 1000]; f = 1.0; copy(f[0, 0:1], y); } }"
+    assert refused(text) == ["E0716"]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 32])
+@pytest.mark.parametrize("around", ["grid b in 1 {{ {} }}", "{}", "serial s in 1 {{ {} }}"])
+def test_any_number_of_lanes_computes_the_same(lanes, around):
+    body = f"@lanes({lanes}) parallel i in 8 {{ let v = x[i, 0]; parallel j in 8 {{ y[i, j] = v + x[i, j]; }} z[i] = max(x[i]) + v; }}"
+    text = f"kernel k(x: f32[8, 8], out y: f32[8, 8], out z: f32[8]) {{ {around.format(body)} }}"
+    got = outputs(text, x=X)
+    assert np.array_equal(got["y"], X + X[:, :1]) and np.array_equal(got["z"], X.max(1) + X[:, 0])

@@ -192,4 +192,5 @@ def test_what_a_call_requires_is_placed_at_the_call(tmp_path):
     source = imported(tmp_path, "program p(x: i64[N], n: i64, out y: i64[M]) { parts(x, n, y); }")
     with pytest.raises(VxcError) as caught:
         run_flat(compile(source).plan, {"x": np.ones(4, np.int64), "y": np.ones(3, np.int64)}, {"n": 1}, source=source)
-    assert (caught.value.diagnostics[0].code, caught.value.diagnostics[0].place) == ("E0705", f"{tmp_path / 'main.vx'}:1:{source.text.index('parts(') + 1}")
+    found = caught.value.diagnostics[0]
+    assert (found.code, found.place) == ("E0705", f"{tmp_path / 'main.vx'}:1:{source.text.index('parts(') + 1}")

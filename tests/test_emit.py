@@ -1,49 +1,14 @@
-"""The CUDA text of kernels at stage=thread: its form, that every opcode and dtype compiles, and what it must not do."""
+"""The CUDA text of kernels at stage=thread: its form, and what it must not do."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
-import pytest
+from emit_text import body, plan, refused
 
-from vxc.cuda.emit import emit, parameter_bytes
-from vxc.cuda.names import Names, is_reserved, kernel_symbol
+from vxc.cuda.emit import emit
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.cuda.text import bare, c_string
-from vxc.diag import VxcError
-from vxc.dtypes import BOOL, DTYPES, F32, I32, I64
-from vxc.ir.builder import Builder
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
-from vxc.ir.ops import OPS, THREAD
-from vxc.ir.plan import Plan
-from vxc.ir.reader import plan_of, read_ir
-from vxc.ir.verify import verify
-from vxc.semantics import SCALAR_OPS, accepts
-from vxc.source import Source
-
-ARCHS = ("sm_80", "sm_90a")
-
-
-def plan(text: str, file: str = "") -> Plan:
-    """A plan whose places are in `file`."""
-    made = read_ir(Source("k.vxir", text))
-    return made.with_kernels(replace(k, source=Source(file, "") if file else None) for k in made.kernels)
-
-
-def body(text: str, params: str = "@x: f32[64] inout", file: str = "", **more) -> str:
-    """The statements emitted for instructions in a kernel of 64 threads."""
-    made = emit(plan(f"kernel @k({params}) stage=thread {{threads=64}} {{\n{text}\n}}\n", file), **more)
-    return made[made.index("// kernel k") :].split("{\n", 1)[1].rsplit("}\n", 1)[0]
-
-
-def refused(code: str, of: Plan) -> str:
-    with pytest.raises(VxcError) as caught:
-        emit(of)
-    (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.code == code and diagnostic.help
-    return diagnostic.message
-
 
 # ---- form ------------------------------------------------------------------------------------------------------------
 
@@ -363,7 +328,8 @@ def test_plain_operators_only_where_nothing_wraps():
 def test_a_shuffle_names_its_group_where_the_neighbours_may_be_elsewhere():
     shuffle = "%v: f32 = load @x, 0\n%w: f32 = shfl_xor %v {distance=1, width=8}\nstore @x, 0, %w"
     assert "__shfl_xor_sync(0xffffffffu, v, 1, 8)" in body(shuffle)
-    guarded = f"%t = thread_index\n%r: i64 = floordiv %t, 8\n%c: bool = lt %r, 5\nif %c\n{shuffle}\nbarrier {{scope=\"group\", width=8}}\nend"
+    inside = f'{shuffle}\nbarrier {{scope="group", width=8}}'
+    guarded = f"%t = thread_index\n%r: i64 = floordiv %t, 8\n%c: bool = lt %r, 5\nif %c\n{inside}\nend"
     assert "__shfl_xor_sync(vx_group_mask(8), v, 1, 8)" in body(guarded) and "__syncwarp(vx_group_mask(8));" in body(guarded)
 
 
@@ -373,101 +339,3 @@ def test_narrow_values_are_shuffled_as_ints():
     assert f"w = vx_bits<__nv_fp8_e4m3>((unsigned char){moved});" in made
     made = body("%v: bool = load @h, 0\n%w: bool = shfl_idx %v, 3 {width=32}\nstore @h, 0, %w", "@h: bool[2] inout")
     assert "w = (bool)__shfl_sync(0xffffffffu, (int)v, (int)3ll, 32);" in made
-
-
-# ---- names -----------------------------------------------------------------------------------------------------------
-
-WORDS = """float template threadIdx half main asm exp printf signed I warpSize blockDim __half NULL int32_t float4 std max expf abs
-    __shfl_sync vx_fail atomicAdd größe naïve t0 norm3d cudaSuccess unix""".split()
-
-
-def test_values_and_buffers_of_any_name_compile():
-    params = [Value("exp", F32), Value("größe", I64), Buffer("template", F32, (Value("größe", I64),), "param", "out")]
-    b = Builder(p.name for p in params)
-    total = params[0]
-    for word in [*WORDS, "x.1", "x_1", "x.1_2"]:
-        total = b.emit("exp", total, name=word)
-        b.emit("store", b.declare("cell", f"{word}.c", F32), total)
-    for _ in range(2):
-        total = b.emit("exp", b.emit("cast", total, dtype=DTYPES["f64"]))
-        total = b.emit("cast", total, dtype=F32)
-    b.emit("store", params[2], 0, total)
-    kernel = b.build("k", params, stage="thread", attrs={"threads": 32}.items(), source=Source("größe.vx", ""))
-    verify(plan_of(kernel))
-    text = emit(plan_of(kernel))
-    assert text.isascii() and set(compile_cuda(text, "k.cu", "sm_80").kernels) == {"k"}
-
-
-def test_identifiers_are_distinct_and_keep_what_they_can():
-    names = Names()
-    assert [names.of(n) for n in ("x", "x.1", "x_1", "7", "t7", "float", "größe", "x.1")] == ["x", "x_1", "x_1_2", "t7", "t7_2", "float_", "gr_u00f6_u00dfe", "x_1"]
-    assert not is_reserved("row") and not is_reserved("m") and all(map(is_reserved, ("expf", "uint8_t", "longlong2", "vx_x", "vx_fail")))
-
-
-def test_every_kernel_name_has_a_symbol_of_its_own_that_compiles():
-    names = [*WORDS, "softmax", "f.1", "f_1", "f__1", "f_.1", "f._1", "_u00f6", "ö", "_ö", "a_u", "a_", "0", "vx_kernel_exp", "gr_u00f6_u00dfe", "vx_kernel_gr_u00f6_u00dfe", "dequant_u4"]
-    symbols = [kernel_symbol(n) for n in names]
-    assert len(set(symbols)) == len(names)
-    assert [kernel_symbol(n) for n in ("softmax", "f_1", "exp", "größe")] == ["softmax", "f_1", "vx_kernel_exp", "vx_kernel_gr_u00f6_u00dfe"]
-    kernels = [Kernel(n, (), (), "thread", attrs=(("threads", 32),)) for n in names]
-    assert set(compile_cuda(emit(Plan("p", (), (), tuple(kernels))), "k.cu", "sm_90a").kernels) == set(symbols)
-
-
-# ---- limits, checks, extern ------------------------------------------------------------------------------------------
-
-
-def test_a_kernel_has_at_most_4095_pointers():
-    def many(count: int) -> Plan:
-        params = tuple(Buffer(f"p{i}", F32, (Const(1),), "param", "in") for i in range(count))
-        return Plan("k", (), (), (Kernel("k", params, (), "thread", attrs=(("threads", 32),)),))
-
-    assert set(compile_cuda(emit(many(4095)), "k.cu", "sm_90a").kernels) == {"k"}
-    assert refused("E0715", many(4096)) == "kernel `k` has 4,096 parameters of 32,768 bytes, a launch passes at most 32,764"
-
-
-def test_parameters_lie_at_multiples_of_their_size():
-    x = Buffer("x", F32, (Const(1),), "param", "in")
-    assert [parameter_bytes(p) for p in ((), (Value("b", BOOL),), (Value("b", BOOL), Value("i", I32)), (Value("b", BOOL), x), (x, Value("b", BOOL)))] == [0, 1, 8, 16, 9]
-
-
-def test_debug_builds_check_indices_divisors_and_assertions():
-    text = '%v: f32 = load @x, %n !3:7\n%q: i64 = floordiv %n, %m !4:9\nassert %c {message="no"} !5:5\nstore @x, %q, %v !6:5'
-    params = "%N: i64, %n: i64, %m: i64, %c: bool, @x: f32[%N] inout"
-    made = body(text, params, file="f.vx", debug=True)
-    assert 'if (!(0 <= n && n < N)) vx_fail("f.vx:3:7: error[E0720]: index out of range in dimension 0 of `x`");' in made
-    assert 'if (!(m != 0)) vx_fail("f.vx:4:9: error[E0724]: integer division by zero");' in made
-    assert 'if (!(c)) vx_fail("f.vx:5:5: error[E0723]: assertion failed: no");' in made
-    assert made.count("vx_fail") == 4
-    assert "vx_fail" not in body(text, params, file="f.vx")
-
-
-EXTERN = """
-extern @c, %a {cuda="return __sinf(x);", name="fast", params="x"} !2:5
-  store @c, %a
-end
-"""
-
-
-def test_an_extern_function_is_defined_once_and_its_block_left_out():
-    text = "kernel @k(%a: f32, @y: f32[2] out) stage=thread {threads=1} {\n cell @c: f32\n" + EXTERN * 2 + " %v: f32 = load @c\n store @y, 0, %v\n}\n"
-    made = emit(plan(text, "f.vx"))
-    assert made.startswith('__device__ __forceinline__ float vx_extern_fast(float x) {\n#line 2 "f.vx"\n  return __sinf(x);\n}\n\n// kernel k')
-    assert made.count("c = vx_extern_fast(a);") == made.count("c = ") == 2
-    wrong = emit(plan(text.replace("__sinf", "no_such"), "f.vx"))
-    with pytest.raises(VxcError) as caught:
-        compile_cuda(wrong, "k.cu", "sm_80", sources=[Source("f.vx", "kernel\n    fast(a)\n")])
-    assert caught.value.diagnostics[0].place == "f.vx:2:5"
-
-
-def test_values_of_every_kind_print():
-    made = body('print %i, %u, %f, %d, %b, %h {label="50%"}', "%i: i8, %u: u64, %f: f32, %d: f64, %b: bool, %h: i64")
-    assert made == (
-        '  printf("50%% %lld %llu %.9g %.17g %s %lld\\012", (long long)i, (unsigned long long)u, (double)(f), (double)(d), (b ? "true" : "false"), (long long)h);\n'
-    )
-
-
-def test_the_text_grows_linearly_with_depth():
-    depth = 400
-    insts = [Inst("if", (Value("c", BOOL),))] * depth + [Inst("end")] * depth
-    made = emit(plan_of(Kernel("k", (Value("c", BOOL),), tuple(insts), "thread", attrs=(("threads", 1),))))
-    assert len(made) < depth * 200

@@ -1,11 +1,11 @@
-"""The flat interpreter at stages tile and team: values to the bit, faults, races by layout and barrier."""
+"""The flat interpreter at stage=tile: values to the bit."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat_kernels import fault, run, scaled
 
-from flat_kernels import fault, plan_of, run
 from vxc.dtypes import DTYPES, F16, F32, I64
 from vxc.interp import flat_tile
 from vxc.semantics import Order, cast, dot, evaluate, reduce, scan

@@ -32,11 +32,12 @@ def test_few_programs_are_rejected():
 @pytest.mark.parametrize(
     "construct",
     [
-        r"parallel \w+ in \S+ {", r"parallel \w+ in [^,{]+, \w+ in [^,{]+, \w+ in [^,{]+, \w+ in", r"^        parallel", r" step \d", "while ",
-        "break;", "continue;", "else if", r"} else \{$", r"= \(if .*else", "unroll ", "@unroll", "local ", "var ", r"let r\d+ =", "@independent",
-        r"@lanes\(\d+\)", r"@chunk\(\d+\)", r"@parts\(\d+\)", "atomic_add", "atomic_max", "atomic_min", r"let o\d+ = atomic", "fn f", "extern fn",
-        r"kernel k<", r"\d+:\d+:\d", r"\d+ :\+ ", r"\[:, ", r"% \(\w+\)", "- 1 - i", "sat\\(", "reinterpret\\(", "select\\(", "fma\\(", "clamp\\(", "rand\\(",
-        "cumsum", "cumprod", "cummax", "cummin", r"assert\(", "<<=", r"\^=", "<< 33", r"// -\d", r" % -\d", "ceildiv", "tdiv", "trem", "&& ", r"x\d+\[x\d+\]",
+        r"parallel \w+ in \S+ {", r"parallel \w+ in [^,{]+, \w+ in [^,{]+, \w+ in [^,{]+, \w+ in", r"^        parallel", r" step \d",
+        "while ", "break;", "continue;", "else if", r"} else \{$", r"= \(if .*else", "unroll ", "@unroll", "local ", "var ", r"let r\d+ =",
+        "@independent", r"@lanes\(\d+\)", r"@chunk\(\d+\)", r"@parts\(\d+\)", "atomic_add", "atomic_max", "atomic_min",
+        r"let o\d+ = atomic", "fn f", "extern fn", r"kernel k<", r"\d+:\d+:\d", r"\d+ :\+ ", r"\[:, ", r"% \(\w+\)", "- 1 - i", "sat\\(",
+        "reinterpret\\(", "select\\(", "fma\\(", "clamp\\(", "rand\\(", "cumsum", "cumprod", "cummax", "cummin", r"assert\(", "<<=", r"\^=",
+        "<< 33", r"// -\d", r" % -\d", "ceildiv", "tdiv", "trem", "&& ", r"x\d+\[x\d+\]",
         *(rf"\b{op}\(" for op in ("sum", "prod", "dot", "max", "min", "maxnum", "minnum", "absmax", "any", "all", "argmax", "argmin")),
         *(rf" as {name}\b" for name in ("f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")),
         *(rf": {name}\[" for name in ("f16", "bf16", "f8e4m3", "f8e5m2", "f64", "i8", "u64", "bool")),
@@ -64,7 +65,8 @@ def test_everything_follows_from_the_seed():
 
 def test_command_prints_the_same_program_in_another_process():
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    done = subprocess.run([sys.executable, "-m", "vxc.fuzz.gen", "7", "--size", "4"], env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "vxc.fuzz.gen", "7", "--size", "4"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{generate(7, 4)}\n"
 
 

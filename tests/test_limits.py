@@ -80,7 +80,8 @@ DEEP_TEXTS = {
     "row lets": thread("let a0 = x[i]; " + " ".join(f"let a{k + 1} = a{k} + a{k};" for k in range(DEEP)) + f" y[i] = a{DEEP};"),
     "functions": "fn g0(a: f32) -> f32 { return a; } "
     + " ".join(f"fn g{k + 1}(a: f32) -> f32 {{ return g{k}(a) + 1.0; }}" for k in range(DEEP)) + value(f"g{DEEP}(1.0)"),
-    "ifs of a function": "fn f(a: f32) -> f32 { " + "if a > 1.0 { return 1.0; } else { " * DEEP + "return 2.0;" + " }" * DEEP + " } " + value("f(n as f32)"),
+    "ifs of a function": "fn f(a: f32) -> f32 { " + nest("if a > 1.0 { return 1.0; } else { ", " }", "return 2.0;") + " } "
+    + value("f(n as f32)"),
     "dimensions": f"kernel k(y: f32[N], w: f32[{nest('ceildiv(', ', 2)', 'N')}], out z: f32[1]) {{ z[0] = 1.0; }}",
     "generics": f"kernel k<{', '.join(f'G{k} = {k}' for k in range(DEEP))}>(out y: f32[1]) {{ y[0] = 1.0; }}",
 }  # fmt: skip
@@ -92,7 +93,11 @@ def test_deep_texts_compile(name):
 
 
 ODD = [
-    ("E0223", "fn g0(a: f32) -> f32 { return a; } " + " ".join(f"fn g{k + 1}(a: f32) -> f32 {{ return g{k}(a) + g{k}(a); }}" for k in range(40)) + value("g40(1.0)")),
+    (
+        "E0223",
+        "fn g0(a: f32) -> f32 { return a; } "
+        + " ".join(f"fn g{k + 1}(a: f32) -> f32 {{ return g{k}(a) + g{k}(a); }}" for k in range(40)) + value("g40(1.0)"),
+    ),
     ("E0212", value("x" + "[i]" * DEEP)),
     ("E0220", value("@chunk(2) " * DEEP + "sum(x[i])")),
     ("E0220", value(nest("@chunk(", ") sum(x[i])", "2"))),
@@ -189,17 +194,22 @@ def test_time_is_linear_in_the_size_of_a_text(size):
 # ---- imports -----------------------------------------------------------------------------------------------------------
 
 KERNEL = "kernel k(out y: f32[1]) { y[0] = 1.0; }"
+FUNCTION = "fn h(x: f32) -> f32 { return x; }"
 IMPORTS = [
     ("E0225", "files import each other: self.vx -> self.vx", {"self.vx": 'import "self.vx"; '}),
     ("E0225", "files import each other: self.vx -> sub/../self.vx", {"self.vx": 'import "sub/../self.vx"; ', "sub/x.vx": ""}),
-    ("E0225", "files import each other: a.vx -> b.vx -> c.vx -> a.vx", {"a.vx": 'import "b.vx"; ', "b.vx": 'import "c.vx";', "c.vx": 'import "a.vx";'}),
+    (
+        "E0225",
+        "files import each other: a.vx -> b.vx -> c.vx -> a.vx",
+        {"a.vx": 'import "b.vx"; ', "b.vx": 'import "c.vx";', "c.vx": 'import "a.vx";'},
+    ),
     ("E0225", "cannot read missing.vx: No such file or directory", {"a.vx": 'import "missing.vx"; '}),
     ("E0225", "cannot read .: Is a directory", {"a.vx": 'import ""; '}),
     ("E0225", "cannot read sub: Is a directory", {"a.vx": 'import "sub"; ', "sub/x.vx": ""}),
     ("E0225", "cannot read /dev/zero: it has more than 64 MiB", {"a.vx": 'import "/dev/zero"; '}),
     ("E0225", "a\0b is not text: embedded null byte", {"a.vx": 'import "a\\0b"; '}),
     ("E0109", "this `(` is never closed", {"a.vx": 'import "b.vx"; ', "b.vx": "fn f("}),
-    ("E0228", "`h` is defined twice", {"a.vx": 'import "b.vx"; fn h(x: f32) -> f32 { return x; } ', "b.vx": "fn h(x: f32) -> f32 { return x; }"}),
+    ("E0228", "`h` is defined twice", {"a.vx": f'import "b.vx"; {FUNCTION} ', "b.vx": FUNCTION}),
 ]
 
 

@@ -49,7 +49,8 @@ TEXTS = {
     "indices": block(each("parallel @ in 8 { y_[@] = 1.0; }", words=FEW)),
     "shared": block(each("shared @: f32[8] = 1.0; copy(@, y_);", words=FEW)),
     "fragments": block(each("fragment @: f32[8] = 1.0; copy(@, y_);", words=FEW)),
-    "functions": each("fn @(v_: f32, @: f32) -> f32 { return v_ + @; }", words=FUNCTIONS) + thread("", each("@(1.0, 2.0)", " + ", FUNCTIONS)),
+    "functions": each("fn @(v_: f32, @: f32) -> f32 { return v_ + @; }", words=FUNCTIONS)
+    + thread("", each("@(1.0, 2.0)", " + ", FUNCTIONS)),
     "externs": each('extern fn @(v_: f32) -> f32 = "return v_ + 1.0f;" { return v_ + 1.0; }', words=FUNCTIONS)
     + thread("", each("@(1.0)", " + ", FUNCTIONS)),
 }

@@ -48,7 +48,8 @@ def test_cubin_ptx_and_resources():
 def test_a_second_process_gets_the_report_too(tmp_path):
     code = "import sys; from vxc.cuda.nvrtc import compile_cuda; print(compile_cuda(sys.stdin.read(), 'k.cu', 'sm_80').kernels)"
     environment = {**os.environ, "CUDA_CACHE_PATH": str(tmp_path)}
-    command = {"args": [sys.executable, "-c", code], "input": SAXPY, "env": environment, "stdout": subprocess.PIPE, "text": True, "check": True}
+    command = {"args": [sys.executable, "-c", code], "input": SAXPY, "env": environment}
+    command |= {"stdout": subprocess.PIPE, "text": True, "check": True}
     first, second = (subprocess.run(**command).stdout for _ in range(2))
     assert first == second and "Resources(registers=" in second
 

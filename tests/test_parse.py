@@ -1,20 +1,18 @@
-"""The parser: what it accepts, the tree it builds, what it says about mistakes."""
+"""The parser: what it accepts and the tree it builds."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import time
-import tomllib
 from pathlib import Path
 
-import lark
 import pytest
+from syntax_text import body, show, tree, value
 
-from vxc import grammars
 from vxc.diag import VxcError
 from vxc.frontend import syntax
-from vxc.frontend.build import RESERVED, Build
+from vxc.frontend.build import RESERVED
 from vxc.frontend.node import Attr, Expr, Item, Node, Stmt, children, walk
 from vxc.frontend.parse import dump, parse, parser
 from vxc.source import Source
@@ -22,44 +20,6 @@ from vxc.source import Source
 ROOT = Path(__file__).parent.parent
 EXERCISES = sorted((Path(__file__).parent / "parse").glob("*.vx"))
 REFERENCE = re.findall(r"^```vx( body)?\n(.*?)^```", (ROOT / "grammar/README.md").read_text(encoding="utf-8"), re.M | re.S)
-
-
-def tree(text: str) -> syntax.Module:
-    return parse(Source("t.vx", text))
-
-
-def body(statements: str) -> tuple[Stmt, ...]:
-    return tree(f"kernel k() {{\n{statements}\n}}\n").items[0].body.stmts
-
-
-def value(expression: str) -> Expr:
-    return body(f"let v = {expression};")[0].value
-
-
-def show(node: Node) -> str:
-    """An expression with all its parentheses."""
-    match node:
-        case syntax.Binary():
-            return f"({show(node.left)} {node.op} {show(node.right)})"
-        case syntax.Unary():
-            return f"({node.op}{show(node.operand)})"
-        case syntax.Cast():
-            return f"({show(node.operand)} as {node.type})"
-        case syntax.AttrExpr():
-            return f"(@{node.attrs[0].name} {show(node.operand)})"
-        case syntax.Name():
-            return node.name
-        case syntax.Number():
-            return node.text
-        case syntax.Call():
-            return f"{node.func.name}({', '.join(map(show, node.args))})"
-
-
-def errors(text: str) -> list[tuple[str, str, str]]:
-    """(code, line:column, message) of each error in a file."""
-    with pytest.raises(VxcError) as caught:
-        tree(text)
-    return [(d.code, d.place.removeprefix("t.vx:"), d.message) for d in caught.value.diagnostics]
 
 
 # ---- what is accepted ------------------------------------------------------------------------------------------------
@@ -269,154 +229,3 @@ Module @1:1
                   value: Name name='i' @2:42
               right: Number text='0.5' value=0.5 @2:47
 """
-
-
-# ---- mistakes --------------------------------------------------------------------------------------------------------
-
-STATEMENTS = [
-    ("y[i] = x[i]\n    let z = 1;", "E0108", "2:16", "expected `;` here"),
-    ("break", "E0108", "2:10", "expected `;` here"),
-    ("f(a) }", "E0108", "2:9", "expected `;` here"),
-    ("if x[i] = 1.0 { }", "E0110", "2:13", "`=` assigns; a condition compares"),
-    ("while (a = 1) { }", "E0110", "2:14", "`=` assigns; a condition compares"),
-    ("y[i] = ;", "E0107", "2:12", "expected an expression, found `;`"),
-    ("y[i] = 1 2;", "E0107", "2:14", "expected `;`, found `2`"),
-    ("let 3 = x;", "E0107", "2:9", "expected a name, found `3`"),
-    ("local m;", "E0107", "2:12", "expected `:`, found `;`"),
-    ("parallel { }", "E0107", "2:14", "expected a name, found `{`"),
-    ("serial j 4 { }", "E0107", "2:14", "expected `in`, found `4`"),
-    ("serial j in 0..4 y[j] = 0;", "E0107", "2:22", "expected `,`, `step` or `{`, found `y`"),
-    ("@unroll serial j in 4 { }", "E0107", "2:13", "expected `(`, found `serial`"),
-    ("a = 1; // note", "E0107", "2:12", "expected a statement or `}`, found `//`"),
-    ("if a { };", "E0107", "2:13", "a `;` does not follow a block"),
-    ("let a = if x { 1 };", "E0107", "2:13", "an `if` used as a value needs an `else`"),
-    ("a = b < c < d;", "E0107", "2:15", "expected `;`, found `<`"),
-    ("a = f(x[i];", "E0109", "2:15", "expected `)` here"),
-    ("a = x[i;", "E0109", "2:12", "expected `]` here"),
-    ("a = x[i) ;", "E0109", "2:12", "expected `]` here"),
-    ("a = (1 + 2;", "E0109", "2:15", "expected `)` here"),
-    ("a = x[i]];", "E0109", "2:13", "this `]` closes nothing"),
-    ("a = 0.;", "E0105", "2:10", "`0.` needs a digit after the point"),
-    ("a = .5;", "E0105", "2:9", "`.5` needs a digit before the point"),
-    ("a = 1e999;", "E0105", "2:9", "1e999 is larger than every float64"),
-    ("a = " + "1" * 5000 + ";", "E0105", "2:9", "a number of 5000 digits is too long"),
-    ("a = b $ 2;", "E0103", "2:11", "`$` has no meaning here"),
-    ("a = b × 2;", "E0103", "2:11", "`×` has no meaning here"),
-    ("a = \x1b2;", "E0103", "2:9", "U+001B has no meaning here"),
-    ('print("abc);', "E0104", "2:11", 'this string has no closing `"`'),
-    ('print("abc);\n    print("x");', "E0104", "2:11", 'this string has no closing `"` on its line'),
-    (r'print("a\qb");', "E0106", "2:13", r"`\q` is not an escape"),
-    ("let if = 3;", "E0111", "2:9", "`if` is a reserved word and cannot be a name"),
-    ("let as = 3;", "E0111", "2:9", "`as` is a reserved word and cannot be a name"),
-    ("a = out;", "E0111", "2:9", "`out` is a reserved word and cannot be a name"),
-    ("let a = 1; else { }", "E0112", "2:16", "this `else` has no `if`"),
-    ("if a { } else { } else { }", "E0112", "2:23", "this `else` has no `if`"),
-    ("x[i];", "E0113", "2:5", "this statement has no effect"),
-    ("f(x) = 3;", "E0114", "2:5", "only a name or an element can be assigned to"),
-    ("x[0](y);", "E0115", "2:5", "only a function can be called, by its name"),
-    ("f(a = 1, 2);", "E0116", "2:14", "a positional argument follows `a = `"),
-]
-
-
-@pytest.mark.parametrize("text, code, place, message", STATEMENTS, ids=[row[0][:30] for row in STATEMENTS])
-def test_mistakes_in_statements(text, code, place, message):
-    assert errors(f"kernel k() {{\n    {text}\n}}\n")[0] == (code, place, message)
-
-
-FILES = [
-    ("kernel (x: f32) { }", "E0107", "1:8", "expected a name, found `(`"),
-    ("kernel k(x f32) { }", "E0107", "1:12", "expected `:`, found `f32`"),
-    ("kernel k(x: float*) { }", "E0107", "1:18", "expected `)`, `,` or `[`, found `*`"),
-    ("kernel k(out in: f32) { }", "E0111", "1:14", "`in` is a reserved word and cannot be a name"),
-    ("fn f(x: f32) { }", "E0107", "1:14", "expected `->`, found `{`"),
-    ("import f;", "E0107", "1:8", "expected a string, found `f`"),
-    ("example k(x = 1)\n", "E0108", "1:17", "expected `;` here"),
-    ("@fp(fast)", "E0107", "1:10", "expected an item (`kernel`, `fn`, ...), found the end of the file"),
-    ("hello", "E0107", "1:1", "expected an item (`kernel`, `fn`, ...), found `hello`"),
-    ("kernel k() { }\n}\n", "E0109", "2:1", "this `}` closes nothing"),
-    ("kernel k(x: f32 {\n}\n", "E0109", "1:16", "expected `)` here"),
-    ("kernel k() {\n", "E0109", "1:12", "this `{` is never closed"),
-    ("kernel k() {\n    if a {\n        b = 1;\n}\n", "E0109", "2:10", "this `{` is never closed"),
-    ("kernel k() {\n    a = 1;\n\nkernel g() { }\n", "E0109", "1:12", "this `{` is never closed"),
-    ("kernel k() {\n@fp(fast) kernel g() { }\n", "E0109", "1:12", "this `{` is never closed"),
-    ("kernel k() {\nextern fn f() -> f32 = \"\" { return 1; }\n", "E0109", "1:12", "this `{` is never closed"),
-]
-
-
-@pytest.mark.parametrize("text, code, place, message", FILES, ids=[row[0][:30] for row in FILES])
-def test_mistakes_in_items(text, code, place, message):
-    assert errors(text) == [(code, place, message)]
-
-
-def test_every_item_can_report_a_mistake():
-    text = "kernel a() {\n    x = ;\n}\nfn b() { }\nkernel c() {\n    y = 1\n}\n@fp(fast)\nkernel d() {\n    z = 1;\n"
-    assert [(code, place) for code, place, _ in errors(text)] == [("E0107", "2:9"), ("E0107", "4:8"), ("E0108", "6:10"), ("E0109", "9:12")]
-
-
-def test_at_most_twenty_mistakes_are_reported():
-    assert len(errors("kernel a() { x = ; }\n" * 100)) == 20
-
-
-def test_the_text_of_mistakes():
-    text = "kernel k() {\n    if a {\n        b = 1\n    }\n}\nkernel g() {\n    parallel i in 4 {\n        for j in 4 { }\n}\n"
-    with pytest.raises(VxcError) as caught:
-        tree(text)
-    assert str(caught.value) == """\
-error[E0108]: expected `;` here
-  --> t.vx:3:14
-   |
- 3 |     b = 1
-   |          ^
-   = help: end the statement with `;`
-
-error[E0107]: expected `=` or `;`, found `j`
-  --> t.vx:8:13
-   |
- 8 |     for j in 4 { }
-   |         ^
-   = help: write `serial i in n { }` instead of `for`"""
-
-
-def test_a_missing_brace_is_placed_by_indentation():
-    with pytest.raises(VxcError) as caught:
-        tree("kernel k() {\n    parallel i in 4 {\n        y[i] = 1;\n}\nkernel g() { }\n")
-    assert str(caught.value) == """\
-error[E0109]: this `{` is never closed
-  --> t.vx:2:21
-   |
- 2 |     parallel i in 4 {
-   |                     ^
-...
- 4 | }
-   | - this `}` closes it, but is indented as if it closed an outer one
-   = help: add a `}` before that one"""
-
-
-# ---- the grammar file and its table ----------------------------------------------------------------------------------
-
-
-def test_the_table_is_fresh():
-    """If this fails: python -m vxc.frontend.parse"""
-    stamp = grammars.stamp("vx", Build())
-    assert (grammars.FOLDER / "vx.table").read_bytes().startswith(stamp + b"\n")
-
-
-def test_the_table_parses_as_the_grammar_does():
-    built = lark.Lark((grammars.FOLDER / "vx.lark").read_text(encoding="utf-8"), parser="lalr", keep_all_tokens=True, transformer=Build())
-    for path in EXERCISES:
-        source = Source(path.name, path.read_text(encoding="utf-8"))
-        items = built.parse(source.text)
-        assert [dump(item) for item in items] == [dump(item) for item in parse(source).items]
-
-
-def test_every_callback_belongs_to_a_rule():
-    rules = {str(rule.alias or rule.origin.name) for rule in parser().rules}
-    callbacks = {name for name in vars(Build) if not name.startswith("_")}
-    assert callbacks <= rules
-
-
-def test_the_wheel_holds_every_package_and_the_grammar():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    packages = {".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("vxc/**/__init__.py")}
-    assert set(settings["packages"]) == packages | {"vxc.grammar"}
-    assert settings["package-dir"] == {"vxc.grammar": "grammar"}

@@ -34,7 +34,8 @@ def folded(expressions: list[str], first: str = "", **names: str) -> list[int]:
 
 
 def edges(dtype: DType) -> list[int]:
-    return sorted({dtype.min, dtype.max, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, *([-1, -2, -7, 1 - dtype.max] if dtype.kind == "i" else [])})
+    negative = [-1, -2, -7, 1 - dtype.max] if dtype.kind == "i" else []
+    return sorted({dtype.min, dtype.max, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, *negative})
 
 
 @pytest.mark.parametrize("dtype", [I8, U8, I16, U16, I32, U32, I64], ids=str)

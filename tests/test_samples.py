@@ -30,7 +30,8 @@ ARCHS = ("sm_80", "sm_90a")
 NOT_EMPTY = {"argmax_rows": "N", "cross_entropy": "N", "gather": "V", "scatter": "V", "conv1d": "N"}
 MODULES = {path: parse(Source(str(path), path.read_text())) for path in sorted(SAMPLES.glob("*.vx"))}
 FILES = {name: path for path, module in MODULES.items() for name in program_names(module) or kernel_names(module)}
-MATHS = [name for name, path in FILES.items() if not re.search(r"^ *(@\S+ )?grid |^program ", path.read_text(), re.M) and name in REFERENCES]
+HAS_TILES = re.compile(r"^ *(@\S+ )?grid |^program ", re.M)
+MATHS = [name for name, path in FILES.items() if not HAS_TILES.search(path.read_text()) and name in REFERENCES]
 TILES = [name for name in FILES if name not in MATHS]
 
 
@@ -48,7 +49,8 @@ def compiled(name: str, arch: str = "sm_90a") -> Compiled:
 def call_of(name: str, dims: dict[str, int]) -> Call:
     """The example's arguments in other sizes; indices stay within what they index."""
     typed = kernel(name)
-    shapes = {a.name: tuple(x.value if isinstance(x, Const) else dims[x.symbol.name] for x in a.shape) for a in typed.arrays if a.mode != "out"}
+    given = [a for a in typed.arrays if a.mode != "out"]
+    shapes = {a.name: tuple(x.value if isinstance(x, Const) else dims[x.symbol.name] for x in a.shape) for a in given}
     indexed = {"label": dims.get("N"), "index": dims.get("V")}
     arrays = {}
     for array, kind, dtype, _, bounds in typed.example.arrays:

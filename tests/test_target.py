@@ -47,7 +47,8 @@ def test_where_a_cubin_runs():
 
 
 def test_the_target_of_a_device():
-    assert [for_capability(c).name for c in ((8, 0), (8, 9), (9, 0), (10, 3), (12, 0))] == ["sm_80", "sm_89", "sm_90a", "sm_103a", "sm_120a"]
+    names = [for_capability(c).name for c in ((8, 0), (8, 9), (9, 0), (10, 3), (12, 0))]
+    assert names == ["sm_80", "sm_89", "sm_90a", "sm_103a", "sm_120a"]
     with pytest.raises(VxcError, match="older than sm_80"):
         for_capability((7, 5))
 

@@ -138,7 +138,8 @@ class _Call:
     def scalar(self, param: ScalarParam, value: object) -> Number:
         fitted, problem = fit_scalar(value, param.dtype)
         if problem:
-            self.error("E0707", param, f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}")
+            text = f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}"
+            self.error("E0707", param, text, f"pass a number that {param.dtype} holds")
         return fitted
 
     def array(self, param: ArrayParam, array: Described) -> None:

@@ -222,8 +222,8 @@ def _window(text: str, left: int, place: int) -> tuple[int, str]:
 
 
 def _shown(text: str) -> str:
-    """Lines of at most LONGEST characters, cut in the middle, with control characters replaced."""
-    lines = [_printable(line) for line in text.split("\n")]
+    """Lines of at most LONGEST characters, cut in the middle, with control characters but tabs replaced."""
+    lines = ["\t".join(map(_printable, line.split("\t"))) for line in text.split("\n")]
     return "\n".join(line if len(line) <= LONGEST else f"{line[: LONGEST - 60]}..{line[-58:]}" for line in lines)
 
 

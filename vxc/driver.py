@@ -175,7 +175,8 @@ def only(names: list[str], source: Source) -> str:
     if not names:
         raise no_kernel(source)
     known = listed(f"`{name}`" for name in names)
-    raise VxcError(Diagnostic("E0234", f"{source.name} defines {len(names)} kernels: {known}", help="name one, with -k on the command line"))
+    text = f"{source.name} defines {len(names)} kernels: {known}"
+    raise VxcError(Diagnostic("E0234", text, help="name one, with -k on the command line"))
 
 
 def _resumable(plan: Plan) -> Plan:

@@ -47,11 +47,16 @@ class Schedule:
 
 
 def bind_plan(
-    plan: Plan, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None = None, source: Source | None = None
+    plan: Plan,
+    arrays: Mapping[str, Described],
+    scalars: Mapping[str, object],
+    dims: Mapping[str, int] | None = None,
+    source: Source | None = None,
 ) -> Binding:
     """As `bind`; a dimension of a missing `out` array that a `require` equates with others (`y_dim1 == N - K + 1`) gets that size."""
     required = {inst.operands[0] for inst in plan.entries if inst.op == "require"}
-    derived = {inst.operands[0].name for inst in plan.entries if inst.op == "eq" and inst.result in required and inst.operands[0] in plan.dims}
+    equations = [inst for inst in plan.entries if inst.op == "eq" and inst.result in required]
+    derived = {inst.operands[0].name for inst in equations if inst.operands[0] in plan.dims}
     params = signature(plan.params)
     absent = {p.name: p for p in params if isinstance(p, ArrayParam) and p.name not in arrays}
     loose = tuple(replace(p, shape=tuple(None if s in derived else s for s in p.shape)) if p.name in absent else p for p in params)

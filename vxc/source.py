@@ -1,7 +1,8 @@
 """Source text and places in it.
 
 A `Source` is one file's text in normal form: no BOM, `\n` line ends, Unicode NFC (so that canonically equal names are
-one name), U+FFFD for halves of surrogate pairs. A `Span` is a pair of character offsets into it; lines and columns are worked out only when one is shown.
+one name), U+FFFD for halves of surrogate pairs. A `Span` is a pair of character offsets into it; lines and columns are worked
+out only when one is shown.
 """
 
 from __future__ import annotations

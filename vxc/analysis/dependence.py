@@ -42,7 +42,8 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
 
     Two conflict if they touch one element and are neither both reads nor both atomic.
     """
-    if _runs_once(loop) or any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in range(len(accesses[0].indices))):
+    dimensions = range(len(accesses[0].indices))
+    if _runs_once(loop) or any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in dimensions):
         return True
     exact = [Touch(a, {}) for a in accesses]
     return any(_all_separate(facts, loop, touches) for touches in (merged(loop, accesses), exact) if len(touches) <= MAX_TOUCHES)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from vxc.cuda.emit_body import Body
 from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
-from vxc.cuda.names import Names, kernel_symbol
+from vxc.cuda.names import Names, ascii_text, kernel_symbol
 from vxc.cuda.prelude import identifiers, prelude_text
 from vxc.cuda.text import c_string
 from vxc.diag import Diagnostic, VxcError
@@ -69,22 +69,24 @@ def _comment(kernel: Kernel, source_name: str) -> str:
         return f"{p.name}: {p.dtype}[{shape}] {p.mode or 'work'}"
 
     place = f" of {c_string(source_name)}" if source_name else ""
-    text = f"// kernel {kernel.name}({', '.join(map(shown, kernel.params))}){place}"
-    return text.encode("ascii", "backslashreplace").decode()
+    return ascii_text(f"// kernel {kernel.name}({', '.join(map(shown, kernel.params))}){place}")
 
 
 def _check(kernel: Kernel) -> None:
     """What the text cannot say. Raises VxcError."""
     size = parameter_bytes(kernel.params)
     if size > MAX_PARAMETER_BYTES:
-        message = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes, a launch passes at most {MAX_PARAMETER_BYTES:,}"
+        has = f"kernel `{kernel.name}` has {len(kernel.params):,} parameters of {size:,} bytes"
+        message = f"{has}, a launch passes at most {MAX_PARAMETER_BYTES:,}"
         first = next((inst for inst in kernel.insts if inst.loc), Inst("end"))
-        raise VxcError(Diagnostic("E0715", message, kernel.source, kernel.span(first), help="gather arrays of one shape in one array with a leading dimension"))
+        hint = "gather arrays of one shape in one array with a leading dimension"
+        raise VxcError(Diagnostic("E0715", message, kernel.source, kernel.span(first), help=hint))
     packed = next((inst for inst in kernel.insts if _writes_packed(inst)), None)
     if packed is not None:
         buffer = packed.operands[0]
         message = f"`{buffer.name}` packs two {buffer.dtype} elements in a byte, which two threads cannot write at once"
-        raise VxcError(Diagnostic("E0402", message, kernel.source, kernel.span(packed), help=f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"))
+        hint = f"declare it {buffer.dtype.compute}, or pack two elements with `|` and `<<` into a u8"
+        raise VxcError(Diagnostic("E0402", message, kernel.source, kernel.span(packed), help=hint))
 
 
 def parameter_bytes(params: Iterable[Value | Buffer]) -> int:

@@ -56,6 +56,11 @@ def ascii_name(name: str) -> str:
     return re.sub(r"[^0-9A-Za-z_]|_(?![0-9A-TV-Za-tv-z]|$)", lambda found: _escape(found[0]), name)
 
 
+def ascii_text(text: str) -> str:
+    """A text for people, in which each character that is not ASCII is spelled as in names."""
+    return re.sub(r"[^\x00-\x7f]", lambda found: _escape(found[0]), text)
+
+
 def is_reserved(word: str) -> bool:
     """Whether C++, CUDA or emitted text uses the word for something else."""
     maths = word in _MATHS or word[-1] in "fl" and word[:-1] in _MATHS

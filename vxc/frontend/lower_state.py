@@ -23,8 +23,8 @@ Handler = Callable[["Lowering", Any, str], "Steps | Operand | None"]
 class Lowering:
     """Instructions so far (`out`), and what each symbol and array of the tree has become.
 
-    `place` is that of everything that is lowered, where it is not where the source says. `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the
-    node whose handler runs. `depth` counts the loops around that node.
+    `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the node whose
+    handler runs, or `place` where one is given. `depth` counts the loops around that node.
     """
 
     def __init__(self, source: Source, handlers: dict[type, Handler], out: Builder, place: tuple[int, int] | None = None) -> None:

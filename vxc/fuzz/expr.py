@@ -78,7 +78,8 @@ def literal(s: State, ctx: Context, dtype: DType, depth: int) -> str:
         number = s.pick(_FLOATS)
         sign = "-" if s.chance(0.3) else ""
     else:
-        value = s.pick((0, 1, 2, 3, 5, 7, 8, 31, dtype.max, dtype.max - 1, dtype.min, dtype.min + 1, s.random.randint(dtype.min, dtype.max)))
+        edges = (dtype.max, dtype.max - 1, dtype.min, dtype.min + 1)
+        value = s.pick((0, 1, 2, 3, 5, 7, 8, 31, *edges, s.random.randint(dtype.min, dtype.max)))
         number, sign = (hex(abs(value)) if s.chance(0.1) else str(abs(value))), "-" if value < 0 else ""
     return f"({sign}{number} as {dtype})"
 

@@ -26,7 +26,8 @@ def _var(machine: Machine, node: Var, scope: Scope):
     if missing is not None:
         wrong = scope.active(pad(missing, scope.depth))
         if wrong.any():
-            raise machine.error("E0721", f"`{node.symbol.name}` is read, but nothing has written it", node.span, scope, wrong)
+            text = f"`{node.symbol.name}` is read, but nothing has written it"
+            raise machine.error("E0721", text, node.span, scope, wrong, help="give it a value where it is declared")
     return pad(machine.values[node.symbol], scope.depth)
 
 

@@ -170,7 +170,8 @@ def threads_of(m: TileMachine, step: Step, text: str, index: np.ndarray) -> np.n
     layout = parse(text)
     wrong = layout.check([extent], m.width or max(extent, 1)) if index.min(initial=0) >= 0 else "an index is negative"
     if wrong:
-        raise m.fault("E0730", f"layout `{text}` does not fit {extent} iterations: {wrong}", step.inst)
+        message = f"layout `{text}` does not fit {extent} iterations: {wrong}"
+        raise m.fault("E0730", message, step.inst, help="give each iteration a thread and slot of its own")
     return layout.evaluate([extent])[0].take(index)
 
 

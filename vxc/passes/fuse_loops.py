@@ -95,7 +95,8 @@ def _countable(kernel: Kernel, loops: list[Inst]) -> None:
     total = prod(trip_count(*b) for b in bounds if len(b) == 3)
     if total > I64.max:
         message = f"a nest of {total} iterations, over {', '.join(loop.result.name for loop in loops)}"
-        raise VxcError(Diagnostic("E0230", message, kernel.source, kernel.span(loops[0]), help="run the outer loops by `serial`, or shorten them"))
+        hint = "run the outer loops by `serial`, or shorten them"
+        raise VxcError(Diagnostic("E0230", message, kernel.source, kernel.span(loops[0]), help=hint))
 
 
 def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:

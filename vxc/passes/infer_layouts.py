@@ -124,4 +124,6 @@ def run(plan: Plan, context: Context) -> Plan:
     return plan.with_kernels([infer(kernel, context) for kernel in plan.kernels])
 
 
-INFER_LAYOUTS = Pass("infer-layouts", run, "spread fragments over threads, or put them in shared memory", needs=("team",), gives=("layouts",))
+INFER_LAYOUTS = Pass(
+    "infer-layouts", run, "spread fragments over threads, or put them in shared memory", needs=("team",), gives=("layouts",)
+)

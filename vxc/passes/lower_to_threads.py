@@ -287,13 +287,19 @@ def run(plan: Plan, context: Context) -> Plan:
         text = f"kernel {several[0]} has several roles, which are not lowered to threads yet"
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
-        for inst in kernel.insts:
-            for name in WISHES.keys() & dict(inst.attrs).keys() if inst.op == "loop" else ():
-                context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {WISHES[name]}", kernel.name, inst.loc)
+        _wishes(kernel, context)
     kernels = [lower_kernel(kernel) for kernel in plan.kernels]
     for kernel in kernels:
         _fits(kernel)
     return plan.with_kernels(kernels)
+
+
+def _wishes(kernel: Kernel, context: Context) -> None:
+    """Says which attributes of the author's have no effect."""
+    for inst in kernel.insts:
+        for name, instead in WISHES.items() if inst.op == "loop" else ():
+            if inst.attr(name) is not None:
+                context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
 
 
 def _fits(kernel: Kernel) -> None:
@@ -308,5 +314,10 @@ def _fits(kernel: Kernel) -> None:
 
 
 LOWER_TO_THREADS = Pass(
-    "lower-to-threads", run, "make blocks, threads and lanes explicit", needs=("team", "barriers"), gives=("thread",), breaks=("team", "barriers")
+    "lower-to-threads",
+    run,
+    "make blocks, threads and lanes explicit",
+    needs=("team", "barriers"),
+    gives=("thread",),
+    breaks=("team", "barriers"),
 )

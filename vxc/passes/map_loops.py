@@ -244,4 +244,6 @@ def _device_bound(kernel: Kernel, loop: Inst) -> Diagnostic:
     )
 
 
-MAP_LOOPS = Pass("map-loops", run, "map parallel loops to blocks and lanes", needs=("tile", "one-nest", "fused"), gives=("team",), breaks=("tile",))
+MAP_LOOPS = Pass(
+    "map-loops", run, "map parallel loops to blocks and lanes", needs=("tile", "one-nest", "fused"), gives=("team",), breaks=("tile",)
+)

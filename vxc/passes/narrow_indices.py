@@ -110,4 +110,6 @@ def run(plan: Plan, context: Context) -> Plan:
     return plan.with_kernels(kernels)
 
 
-NARROW_INDICES = Pass("narrow-indices", run, "32-bit index arithmetic where the ranges prove that it fits", needs=("thread",), gives=("narrow",))
+NARROW_INDICES = Pass(
+    "narrow-indices", run, "32-bit index arithmetic where the ranges prove that it fits", needs=("thread",), gives=("narrow",)
+)

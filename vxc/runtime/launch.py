@@ -50,7 +50,8 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     views = {name: describe_device(array, name) for name, array in arguments.items() if name in declared}
     for name in sorted(declared.keys() - views.keys()):
         raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
-    binding = bind_plan(compiled.plan, _described(views, declared), {k: v for k, v in arguments.items() if k not in views}, source=compiled.source)
+    scalars = {k: v for k, v in arguments.items() if k not in views}
+    binding = bind_plan(compiled.plan, _described(views, declared), scalars, source=compiled.source)
     for name, param in declared.items():
         _check_view(param, views[name])
     _check_overlap(views, declared)

@@ -1,0 +1,76 @@
+"""What emitted text refuses, checks in --debug builds, and takes from the author: limits, faults, `extern fn`, `print`."""
+
+from __future__ import annotations
+
+
+import pytest
+from emit_text import body, plan, refused
+
+from vxc.cuda.emit import emit, parameter_bytes
+from vxc.cuda.nvrtc import compile_cuda
+from vxc.diag import VxcError
+from vxc.dtypes import BOOL, F32, I32
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.plan import Plan
+from vxc.ir.reader import plan_of
+from vxc.source import Source
+
+def test_a_kernel_has_at_most_4095_pointers():
+    def many(count: int) -> Plan:
+        params = tuple(Buffer(f"p{i}", F32, (Const(1),), "param", "in") for i in range(count))
+        return Plan("k", (), (), (Kernel("k", params, (), "thread", attrs=(("threads", 32),)),))
+
+    assert set(compile_cuda(emit(many(4095)), "k.cu", "sm_90a").kernels) == {"k"}
+    assert refused("E0715", many(4096)) == "kernel `k` has 4,096 parameters of 32,768 bytes, a launch passes at most 32,764"
+
+
+def test_parameters_lie_at_multiples_of_their_size():
+    x = Buffer("x", F32, (Const(1),), "param", "in")
+    b = Value("b", BOOL)
+    assert [parameter_bytes(p) for p in ((), (b,), (b, Value("i", I32)), (b, x), (x, b))] == [0, 1, 8, 16, 9]
+
+
+def test_debug_builds_check_indices_divisors_and_assertions():
+    text = '%v: f32 = load @x, %n !3:7\n%q: i64 = floordiv %n, %m !4:9\nassert %c {message="no"} !5:5\nstore @x, %q, %v !6:5'
+    params = "%N: i64, %n: i64, %m: i64, %c: bool, @x: f32[%N] inout"
+    made = body(text, params, file="f.vx", debug=True)
+    assert 'if (!(0 <= n && n < N)) vx_fail("f.vx:3:7: error[E0720]: index out of range in dimension 0 of `x`");' in made
+    assert 'if (!(m != 0)) vx_fail("f.vx:4:9: error[E0724]: integer division by zero");' in made
+    assert 'if (!(c)) vx_fail("f.vx:5:5: error[E0723]: assertion failed: no");' in made
+    assert made.count("vx_fail") == 4
+    assert "vx_fail" not in body(text, params, file="f.vx")
+
+
+EXTERN = """
+extern @c, %a {cuda="return __sinf(x);", name="fast", params="x"} !2:5
+  store @c, %a
+end
+"""
+
+
+def test_an_extern_function_is_defined_once_and_its_block_left_out():
+    head = "kernel @k(%a: f32, @y: f32[2] out) stage=thread {threads=1} {\n cell @c: f32\n"
+    text = head + EXTERN * 2 + " %v: f32 = load @c\n store @y, 0, %v\n}\n"
+    made = emit(plan(text, "f.vx"))
+    function = '__device__ __forceinline__ float vx_extern_fast(float x) {\n#line 2 "f.vx"\n  return __sinf(x);\n}\n'
+    assert made.startswith(f"{function}\n// kernel k")
+    assert made.count("c = vx_extern_fast(a);") == made.count("c = ") == 2
+    wrong = emit(plan(text.replace("__sinf", "no_such"), "f.vx"))
+    with pytest.raises(VxcError) as caught:
+        compile_cuda(wrong, "k.cu", "sm_80", sources=[Source("f.vx", "kernel\n    fast(a)\n")])
+    assert caught.value.diagnostics[0].place == "f.vx:2:5"
+
+
+def test_values_of_every_kind_print():
+    made = body('print %i, %u, %f, %d, %b, %h {label="50%"}', "%i: i8, %u: u64, %f: f32, %d: f64, %b: bool, %h: i64")
+    assert made == (
+        '  printf("50%% %lld %llu %.9g %.17g %s %lld\\012", '
+        '(long long)i, (unsigned long long)u, (double)(f), (double)(d), (b ? "true" : "false"), (long long)h);\n'
+    )
+
+
+def test_the_text_grows_linearly_with_depth():
+    depth = 400
+    insts = [Inst("if", (Value("c", BOOL),))] * depth + [Inst("end")] * depth
+    made = emit(plan_of(Kernel("k", (Value("c", BOOL),), tuple(insts), "thread", attrs=(("threads", 1),))))
+    assert len(made) < depth * 200
