@@ -21,7 +21,7 @@ from vxc.ir.kernel import Kernel
 from vxc.ir.plan import Plan
 from vxc.ir.reader import read_ir
 from vxc.runtime import driver as driver_module
-from vxc.runtime.arrays import describe, read_argument, write_array
+from vxc.runtime.arrays import describe, read_argument, write_file
 from vxc.runtime.driver import Driver
 from vxc.runtime.launch import _check_overlap, check_limits
 from vxc.runtime.streams import stream_handle
@@ -101,7 +101,7 @@ def _ring(old: str, new: str, **options) -> Call:
 
 
 LESS = "%less: i64 = sub %K, 1\n%n.1 = loop 0, %less"
-VECTOR = "%i = add %t, 1\n%v: i64 = load @y, %i {width=4}\n"
+VECTOR = "local @v: i64[2]\n%i = add %t, 1\nmove @v, 0, @y, %i {width=2}\n"
 
 # code -> (call, how its message begins)
 CALLS: dict[str, tuple[Call, str]] = {
@@ -110,13 +110,13 @@ CALLS: dict[str, tuple[Call, str]] = {
     "E0229": (lambda path, patch: compile(KERNEL, defines={"Q": 1}), "`-D Q`: nothing in the file is a generic or dimension of that name"),
     "E0601": (_without_nvrtc, "NVRTC, which compiles the CUDA text, cannot be loaded"),
     "E0602": (_old_nvrtc, "NVRTC "),
-    "E0603": (_without_driver, "no CUDA driver: "),
+    "E0603": (_without_driver, "the package cuda-bindings cannot be imported"),
     "E0604": (_full, "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"),
     "E0701": (lambda path, patch: target("sm_1"), "vxc does not compile for `sm_1`, which is older than sm_80"),
     "E0703": (lambda path, patch: describe([1], "x"), "argument `x` is no array: a list"),
     "E0709": (lambda path, patch: stream_handle("default"), "`stream` is a str, which is no CUDA stream"),
     "E0710": (lambda path, patch: read_argument(str(path / "x.npy"), "x", F32, seed=0), "argument `x`: cannot read "),
-    "E0711": (lambda path, patch: write_array(str(path / "none" / "y.npy"), np.zeros(1)), "cannot write "),
+    "E0711": (lambda path, patch: write_file(str(path / "none" / "y.npy"), lambda file: None), "cannot write "),
     "E0712": (
         lambda path, patch: check_limits(Launch(Kernel("k", (), (), "thread", attrs=(("threads", 32),)), 2**31, ()), None, target()),
         "`k` needs 2,147,483,648 blocks, a launch has at most 2,147,483,647",
@@ -128,7 +128,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "E0728": (_branch(40, "%v = shfl_xor %t {distance=8, width=32}"), "the shuffle reads lane 8, which does not run it"),
     "E0729": (
         _machine(plan_of(grid("1", "@y: i64[256] inout", "@y", VECTOR)), {"y": np.zeros(256, np.int64)}),
-        "`y[1]` is no place for an access of 4 elements",
+        "`y[1]` is no place for an access of 2 elements",
     ),
     "E0730": (_machine(plan_of(MISFIT)), "layout `[j] -> [j % 8, 0]` does not fit 64 iterations: "),
     "E0732": (_ring("acquire @r, %n\n", ""), "`commit` of use 0 of @r without `acquire`"),

@@ -157,7 +157,7 @@ RUNS = {
     "E0706": (kernel("", "§x: f32[M, N : 8]"), {"x": X.reshape(2, 2)}, {}, "stride 0 of `x` (in elements) is 2, but 8 is declared"),
     "E0707": (kernel("", "§n: i64"), {}, {"n": 0.5}, "scalar argument `n` is i64, but 0.5 is not an integer"),
     "E0708": (kernel("", "§x: f32[N]"), {}, {}, "array argument `x` is missing"),
-    "E0714": (kernel("", "out §y: f32[N]"), {}, {}, "nothing gives the size of N, so `y` cannot be allocated"),
+    "E0714": (kernel("", "§out y: f32[N]"), {}, {}, "nothing gives the size of N, so `y` cannot be allocated"),
     "E0720": (thread("y[i] = §x[n];"), {"x": X, "y": X}, {"n": 4}, "index 4 is out of range for dimension 0 of `x`, which has 4 (at i=0)"),
     "E0721": (thread("var v: f32; y[i] = §v;"), {"x": X, "y": X}, {"n": 4}, "`v` is read, but nothing has written it (at i=0)"),
     "E0722": (

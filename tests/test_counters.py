@@ -64,7 +64,9 @@ def test_stores_and_atomics_count_like_loads():
     assert store.turns == 0
 
 
-@pytest.mark.parametrize("index, turns", [("%i = add %t, 0", 1), ("%i = mul %t, 0", 32), ("%i = max %t, 9", 10), ("%i = floordiv %t, 3", 3)])
+@pytest.mark.parametrize(
+    "index, turns", [("%i = add %t, 0", 1), ("%i = mul %t, 0", 32), ("%i = max %t, 9", 10), ("%i = floordiv %t, 3", 3)]
+)
 def test_lanes_that_meet_at_one_element_of_an_atomic(index, turns):
     body = f"{index}\n%f: bool = lt %t, 33\nif %f\n%o: i32 = atomic @y, %i, 1:i32 {{op=\"add\"}}\nend"
     got = only(counted("@y: i32[64] inout", "@y", body, threads=64, y=np.zeros(64, np.int32)))

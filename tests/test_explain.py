@@ -121,7 +121,11 @@ def test_the_same_bytes_each_time():
 
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
-COPY = "kernel f(x: f32[N], out y: f32[N]) {\n    @vector(1) parallel i in N { y[i] = 2.0 * x[i] + 1.0; }\n}\nexample f(x = rand(f32, 1024));\n"
+COPY = """kernel f(x: f32[N], out y: f32[N]) {
+    @vector(1) parallel i in N { y[i] = 2.0 * x[i] + 1.0; }
+}
+example f(x = rand(f32, 1024));
+"""
 
 
 def test_a_copy_moves_the_least():

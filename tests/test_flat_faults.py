@@ -8,23 +8,23 @@ from flat_kernels import fault, run, scaled
 
 def test_out_of_bounds():
     text = scaled("%0: i64 = add %i, 2\n%1: i64 = load @x, %0\nstore @y, %i, %1")
-    assert fault(text, {"x": np.arange(10)}) == ("E0720", "the index of `x` is 10, outside 0..10 (i=8)")
+    assert fault(text, {"x": np.arange(10)}) == ("E0720", "index 10 is out of range for dimension 0 of `x`, which has 10 (at i=8)")
     guarded = scaled("%0: i64 = add %i, 2\n%2: bool = lt %0, %N\nif %2\n%1: i64 = load @x, %0\nstore @y, %i, %1\nend")
     np.testing.assert_array_equal(run(guarded, {"x": np.arange(10), "y": np.zeros(10, int)})["y"], [2, 3, 4, 5, 6, 7, 8, 9, 0, 0])
 
 
 def test_asserts_and_prints(capsys):
     text = scaled('%0: bool = lt %i, 3\nassert %0 {message="small"}\nprint %i, %0 {label="i"}')
-    assert fault(text, {"x": np.arange(5)}) == ("E0723", "assertion failed: small (i=3)")
+    assert fault(text, {"x": np.arange(5)}) == ("E0723", "assertion failed: small (at i=3)")
     run(text, {"x": np.arange(2)})
-    assert capsys.readouterr().err == "i 0 True\ni 1 True\n"
+    assert capsys.readouterr().err == "i 0 true\ni 1 true\n"
 
 
 def test_division_by_zero_traps_on_request():
     text = scaled("%0: i64 = load @x, %i\n%1: i64 = floordiv 7, %0\nstore @y, %i, %1")
     x = np.array([2, 0, -2])
     assert run(text, {"x": x})["y"].tolist() == [3, 0, -4]
-    assert fault(text, {"x": x}, trap_div=True) == ("E0724", "integer division by zero (i=1)")
+    assert fault(text, {"x": x}, trap_div=True) == ("E0724", "integer division by zero (at i=1)")
 
 
 def test_a_step_of_zero():

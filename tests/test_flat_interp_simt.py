@@ -9,10 +9,7 @@ import pytest
 
 from flat_kernels import fault, grid, plan_of, run, when
 from vxc.diag import VxcError
-from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_interp import run_flat
-from vxc.interp.flat_simt import may_meet
-from vxc.ir.plan import Plan
 from vxc.source import Source
 
 SUM = """
@@ -276,59 +273,6 @@ def test_atomics_do_not_race_but_with_plain_accesses():
     assert code == "E0725"
 
 
-MOVES = """
-%i: i64 = mul %t, 4
-%f: i64 = add %i, %s
-local @v: f32[4]
-move @v, 0, @x, %f {width=4}
-move @y, %i, @v, 0 {width=4}
-"""
-MOVING = grid("1", "%s: i64, @x: f32[16, 32] in, @y: f32[256] out", "%s, @x, @y", MOVES)
-X = np.arange(512, dtype=np.float32).reshape(16, 32)
-
-
-def test_vector_accesses():
-    np.testing.assert_array_equal(run(MOVING, {"x": X}, {"s": 4})["y"], np.arange(4, 260))
-    np.testing.assert_array_equal(run(MOVING, {"x": X}, {"s": 3}, bases={"x": 4})["y"], np.arange(3, 259))
-
-
-@pytest.mark.parametrize("s, bases, wanted", [
-    (2, {}, ("E0729", "`x[0, 2]` is no place for an access of 4 elements (thread 0 of block 0)")),
-    (4, {"x": 8}, ("E0729", "`x[0, 4]` is no place for an access of 4 elements (thread 0 of block 0)")),
-    (4, {"y": 8}, ("E0729", "`y[0]` is no place for an access of 4 elements (thread 0 of block 0)")),
-    (260, {}, ("E0720", "elements 512 to 515 of `x` are not all in 0..512 (thread 63 of block 0)")),
-    (-4, {}, ("E0720", "elements -4 to -1 of `x` are not all in 0..512 (thread 0 of block 0)")),
-])  # fmt: skip
-def test_vector_accesses_in_wrong_places(s, bases, wanted):
-    assert fault(MOVING, {"x": X}, {"s": s}, bases=bases) == wanted
-
-
-def test_vector_accesses_race_and_read_what_is_written():
-    body = "local @v: f32[4]\n%i: i64 = mul %t, 2\nmove @y, %i, @v, 0 {width=2}"
-    code, message = fault(grid("1", "@y: f32[256] out", "@y", body))
-    assert (code, message) == ("E0721", "`v[0]` is read before anything is stored to it (thread 0 of block 0)")
-    body = "local @v: f32[2]\n%i: i64 = floordiv %t, 2\n%j: i64 = mul %i, 2\nmove @v, 0, @x, %j {width=2}\nmove @y, %j, @v, 0 {width=2}"
-    code, message = fault(grid("1", "@x: f32[256] in, @y: f32[256] out", "@x, @y", body), {"x": X.reshape(-1)[:256]})
-    assert (code, message) == ("E0725", "threads 0 and 1 of block 0 both write `y[0]` with no barrier between")
-
-
-def test_aligned_is_said_by_the_caller_or_else_by_the_seed():
-    body = "%c: bool = aligned @x {bytes=8}\n%i: i32 = cast %c\nstore @y, %t, %i"
-    text = grid("1", "@x: i32[64] in, @y: i32[64] out", "@x, @y", body)
-    x = np.zeros(64, np.int32)
-    assert [run(text, {"x": x}, bases={"x": base})["y"][0] for base in (0, 4, 8, 12)] == [1, 0, 1, 0]
-    found = [int(run(text, {"x": x}, seed=seed)["y"][0]) for seed in range(20)]
-    assert found[0] == 1 and set(found) == {0, 1}
-    assert found == [int(run(text, {"x": x}, seed=seed)["y"][0]) for seed in range(20)]
-
-
-def test_a_vector_access_is_one_request_of_whole_sectors():
-    counters = Counters()
-    run(MOVING, {"x": X}, {"s": 4}, counters=counters)
-    load, store = (counters.accesses[key] for key in sorted(counters.accesses))
-    assert [(a.requests, a.sectors) for a in (load, store)] == [(2, 34), (2, 32)]
-
-
 def test_i32_indices_and_a_loop_with_a_stop_of_each_lane():
     body = """
 %n: i32 = cast %t
@@ -363,49 +307,3 @@ def test_a_place_in_the_source_or_in_the_note():
     with pytest.raises(VxcError) as caught:
         run_flat(plan, {}, {})
     assert caught.value.diagnostics[0].notes == ("in kernel @k at line 2, column 5: `store @y, %t, 0.0:f32`",)
-
-
-# ---- warps that cannot meet are one agent ----
-
-APART = """
-{before}%u = add %t, 7
-%k = mod %u, 40
-%low: bool = lt %k, 24
-%o = loop 0, %k {{kind="serial"}}
-  %v: i64 = load @y, %b, %t
-  %w: i64 = add %v, %o
-  if %low
-    store @y, %b, %t, %w
-  end
-end %o
-%m: i64 = load @y, %b, %t
-%x: i64 = shfl_xor %m {{distance=1, width=8}}
-store @y, %b, %t, %x
-"""
-
-
-def apart(before: str) -> Plan:
-    text = grid("%B", "%B: i64, @y: i64[%B, 80] inout", "%B, @y", APART.format(before=before), "threads=80")
-    return plan_of(text)
-
-
-def test_it_makes_no_difference_whether_warps_run_as_one_agent():
-    together, alone = apart(""), apart("shared @s: i64[1]\n")  # shared memory is where they could meet
-    assert not may_meet(together.kernels[0].insts) and may_meet(alone.kernels[0].insts)
-    y = np.arange(3 * 80).reshape(3, 80)
-    counts = []
-    for plan in (together, alone):
-        counters = Counters()
-        results = [run_flat(plan, {"y": y}, {}, seed=seed, counters=counters)["y"] for seed in range(3)]
-        assert all(np.array_equal(results[0], other) for other in results[1:])
-        ops = [inst.op for inst in plan.kernels[0].insts]
-        issued = [n for (_, at), n in sorted(counters.issued.items()) if ops[at] != "shared"]
-        counts.append((results[0].tolist(), issued, [a for _, a in sorted(counters.accesses.items())]))
-    assert counts[0] == counts[1]
-
-
-@pytest.mark.parametrize("before", ["", "shared @s: i64[1]\n"])
-def test_warps_that_race_through_global_memory_are_found_however_they_run(before):
-    body = f"{before}%o = mod %t, 48\nstore @y, %o, %t\n"
-    code, message = fault(plan_of(grid("1", "@y: i64[48] out", "@y", body)), {})
-    assert code == "E0725" and message.startswith("threads ") and "both write `y[" in message

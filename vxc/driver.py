@@ -112,7 +112,8 @@ def compile(
     """
     with _COLLECTOR.paused():
         module = parse(source)
-        typed = check(module, source, name or only(program_names(module) or kernel_names(module), source), defines, reduce_chunk=reduce_chunk)
+        chosen = name or only(program_names(module) or kernel_names(module), source)
+        typed = check(module, source, chosen, defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
@@ -144,7 +145,9 @@ class _Collector:
 _COLLECTOR = _Collector()
 
 
-def compile_typed(typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
+def compile_typed(
+    typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
+) -> Compiled:
     """A checked kernel or program, compiled. Raises VxcError with what passes find (E03xx, E04xx, E0716), E0701."""
     return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
 

@@ -12,7 +12,10 @@ from functools import cached_property
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """One scalar type, which is one object: those of `DTYPES`. `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory."""
+    """One scalar type, which is one object: those of `DTYPES`.
+
+    `kind` is 'f' (float), 'i' (signed), 'u' (unsigned) or 'b' (bool); `bits` the width in memory.
+    """
 
     name: str
     kind: str

@@ -110,7 +110,7 @@ TEXT = (
     Mutant(
         "text-check-off-by-one", "cuda/emit_body.py", "debug builds accept the index after the last",
         "{self.short(index)} < {self.short(extent)}", "{self.short(index)} <= {self.short(extent)}",
-        ("test_emit.py::test_debug_builds_check_indices_divisors_and_assertions",),
+        ("test_emit_checks.py::test_debug_builds_check_indices_divisors_and_assertions",),
     ),
     Mutant(
         "text-minus-zero-lost", "semantics/c_literal.py", "-0.0 is written as 0.0",

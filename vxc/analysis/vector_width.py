@@ -125,7 +125,8 @@ class _Loop:
         self.insts, self.regions, self.offsets = kernel.insts, regions, offsets
         self.at, self.count, self.found = at, count, found
         self.index = Atom(kernel.insts[at].result.name)
-        self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}  # unknowns that may vary in it
+        # unknowns that may vary in it
+        self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}
         self.guard, self.level = self._level()
 
     def _level(self) -> tuple[int, set[int]]:
@@ -187,7 +188,8 @@ class _Loop:
         found = []
         for i in slice_of(self.insts, self.regions, self.at, used):
             inst = self.insts[i]
-            if inst.op not in ("floordiv", "mod") or type(inst.operands[1]) is not Value or inst.operands[1].name not in self.offsets.params:
+            by = inst.operands[1] if inst.op in ("floordiv", "mod") else None
+            if type(by) is not Value or by.name not in self.offsets.params:
                 continue
             if self._run_of(self.offsets.form(inst.operands[0])) is not None and self._computable(inst.operands):
                 merge(self.found.least, {inst.operands[1].name: self.count})
@@ -264,7 +266,8 @@ class _Loop:
         step, rest = offset.coefficient(self.index), offset.without(self.index)
         if step is None or self.index in rest.atoms() or step == form(1):
             return "its elements do not follow one another in memory throughout"
-        return f"consecutive iterations are {step} elements apart" if step.terms else "how its index follows from the iteration is not known"
+        known = f"consecutive iterations are {step} elements apart"
+        return known if step.terms else "how its index follows from the iteration is not known"
 
     def _miss(self, places: Iterable[int], why: str) -> None:
         self.found.missed += [Missed(i, self.insts[i].operands[0], why) for i in list(places)[:1]]

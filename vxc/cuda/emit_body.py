@@ -140,7 +140,8 @@ class Body:
         if inst.op == "move":
             for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
                 first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
-                self.fail_unless(f"0 <= {first} && {first} + {width} <= {count}", inst, f"error[E0720]: index out of range in `{buffer.name}`")
+                inside = f"0 <= {first} && {first} + {width} <= {count}"
+                self.fail_unless(inside, inst, f"error[E0720]: index out of range in `{buffer.name}`")
         elif OPS[inst.op].access and inst.operands[0].shape:
             buffer = inst.operands[0]
             for axis, (index, extent) in enumerate(zip(inst.operands[1:], buffer.shape)):

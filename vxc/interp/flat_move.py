@@ -35,13 +35,15 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
     out = both(m.mask, lanes((first < 0) | (first > last)))
     if out is not False:
         lane = m.first(out)
-        text = f"elements {m.at_lane(first, lane)} to {m.at_lane(first, lane) + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
+        at = m.at_lane(first, lane)
+        text = f"elements {at} to {at + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
     first = np.clip(first, 0, max(last, 0))
     off = both(m.mask, lanes((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0))
     if off is not False:
         at = memory.element(m.at_lane(first, m.first(off)))
-        raise m.fault("E0729", f"`{at}` is no place for an access of {width} elements", step.inst, m.first(off))
+        text = f"`{at}` is no place for an access of {width} elements"
+        raise m.fault("E0729", text, step.inst, m.first(off), f"start at a multiple of {width * memory.dtype.bytes} bytes")
     return own(m, memory, first)
 
 

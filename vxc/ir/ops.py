@@ -73,7 +73,8 @@ _LOOP_ATTRS = (
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
     ("vector", AttrDef("int")),  # @vector: elements accessed at once
-    # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a row too
+    # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a
+    # row too
     ("deal", AttrDef("int")),
     ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane

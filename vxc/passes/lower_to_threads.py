@@ -37,7 +37,9 @@ from vxc.passes.team import Team
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
 
-WISHES = {"stages": "an iteration's copies begin when the one before is done"}  # attributes that no pass realises yet -> what is done instead
+WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
+    "stages": "an iteration's copies begin when the one before is done",
+}
 TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`

@@ -1,0 +1,61 @@
+"""The flat interpreter at stage=thread: accesses of several elements, and where arrays begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flat_kernels import fault, grid, run
+
+from vxc.interp.flat_counters import Counters
+
+MOVES = """
+%i: i64 = mul %t, 4
+%f: i64 = add %i, %s
+local @v: f32[4]
+move @v, 0, @x, %f {width=4}
+move @y, %i, @v, 0 {width=4}
+"""
+MOVING = grid("1", "%s: i64, @x: f32[16, 32] in, @y: f32[256] out", "%s, @x, @y", MOVES)
+X = np.arange(512, dtype=np.float32).reshape(16, 32)
+
+
+def test_vector_accesses():
+    np.testing.assert_array_equal(run(MOVING, {"x": X}, {"s": 4})["y"], np.arange(4, 260))
+    np.testing.assert_array_equal(run(MOVING, {"x": X}, {"s": 3}, bases={"x": 4})["y"], np.arange(3, 259))
+
+
+@pytest.mark.parametrize("s, bases, wanted", [
+    (2, {}, ("E0729", "`x[0, 2]` is no place for an access of 4 elements (thread 0 of block 0)")),
+    (4, {"x": 8}, ("E0729", "`x[0, 4]` is no place for an access of 4 elements (thread 0 of block 0)")),
+    (4, {"y": 8}, ("E0729", "`y[0]` is no place for an access of 4 elements (thread 0 of block 0)")),
+    (260, {}, ("E0720", "elements 512 to 515 of `x` are not all in 0..512 (thread 63 of block 0)")),
+    (-4, {}, ("E0720", "elements -4 to -1 of `x` are not all in 0..512 (thread 0 of block 0)")),
+])  # fmt: skip
+def test_vector_accesses_in_wrong_places(s, bases, wanted):
+    assert fault(MOVING, {"x": X}, {"s": s}, bases=bases) == wanted
+
+
+def test_vector_accesses_race_and_read_what_is_written():
+    body = "local @v: f32[4]\n%i: i64 = mul %t, 2\nmove @y, %i, @v, 0 {width=2}"
+    code, message = fault(grid("1", "@y: f32[256] out", "@y", body))
+    assert (code, message) == ("E0721", "`v[0]` is read before anything is stored to it (thread 0 of block 0)")
+    body = "local @v: f32[2]\n%i: i64 = floordiv %t, 2\n%j: i64 = mul %i, 2\nmove @v, 0, @x, %j {width=2}\nmove @y, %j, @v, 0 {width=2}"
+    code, message = fault(grid("1", "@x: f32[256] in, @y: f32[256] out", "@x, @y", body), {"x": X.reshape(-1)[:256]})
+    assert (code, message) == ("E0725", "threads 0 and 1 of block 0 both write `y[0]` with no barrier between")
+
+
+def test_aligned_is_said_by_the_caller_or_else_by_the_seed():
+    body = "%c: bool = aligned @x {bytes=8}\n%i: i32 = cast %c\nstore @y, %t, %i"
+    text = grid("1", "@x: i32[64] in, @y: i32[64] out", "@x, @y", body)
+    x = np.zeros(64, np.int32)
+    assert [run(text, {"x": x}, bases={"x": base})["y"][0] for base in (0, 4, 8, 12)] == [1, 0, 1, 0]
+    found = [int(run(text, {"x": x}, seed=seed)["y"][0]) for seed in range(20)]
+    assert found[0] == 1 and set(found) == {0, 1}
+    assert found == [int(run(text, {"x": x}, seed=seed)["y"][0]) for seed in range(20)]
+
+
+def test_a_vector_access_is_one_request_of_whole_sectors():
+    counters = Counters()
+    run(MOVING, {"x": X}, {"s": 4}, counters=counters)
+    load, store = (counters.accesses[key] for key in sorted(counters.accesses))
+    assert [(a.requests, a.sectors) for a in (load, store)] == [(2, 34), (2, 32)]
