@@ -106,11 +106,13 @@ def _loop_lanes(loop: Inst) -> int:
 def _body(body, group: int, rewriter: Rewriter, spread_teams: bool) -> None:
     regions = Regions.of(body)
     how: dict[int, str] = {}
+    teams: dict[int, int] = {}  # lanes of the team that takes an iteration of the loop at this place
     for i, inst in enumerate(body):
         if is_parallel(inst):
             how[i] = _how(regions, i, how, spread_teams)
-            lanes = _team(regions, i) if how[i] == "teams" else group
-            lanes = next((body[p].attr("lanes") for p in regions.parents(i) if how.get(p) == "teams"), lanes)
+            if how[i] == "teams":
+                teams[i] = _team(regions, i)
+            lanes = next((teams[p] for p in (i, *regions.parents(i)) if p in teams), group)
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             inst = inst.with_attrs(map=how[i], layout=layout, lanes=lanes if how[i] == "teams" else inst.attr("lanes"))
         elif inst.op in ("reduce", "scan"):

@@ -1,0 +1,33 @@
+"""Loops inside the parallel loops of a block: iterations that teams of lanes share, and what lies in fragments meanwhile.
+
+Every kernel runs on the syntax tree, on the IR as lowered and as threads in two orders, with the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.tile_kernels import block, run, small
+
+THREADS = (32, 64, 96, 256)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_loop_in_a_loop_with_something_before_it(threads):
+    text = block(
+        "x: f32[12, 20], out y: f32[12, 20]",
+        "parallel i in 12 { let s = x[i, 3]; parallel j in 20 { y[i, j] = x[i, j] + s; } }",
+        threads,
+    )
+    x = small(12, 20)
+    assert run(text, x=x).tolist() == (x + x[:, 3:4]).tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_row_and_then_an_element_of_it(threads):
+    text = block("x: f32[7, 12], out y: f32[7, 12]", "parallel i in 7 { y[i] = x[i] * 2.0; y[i, 11 - i] = x[i, 0]; }", threads)
+    x = small(7, 12)
+    want = 2 * x
+    want[np.arange(7), 11 - np.arange(7)] = x[:, 0]
+    assert run(text, x=x).tolist() == want.tolist()
