@@ -31,3 +31,25 @@ def test_a_row_and_then_an_element_of_it(threads):
     want = 2 * x
     want[np.arange(7), 11 - np.arange(7)] = x[:, 0]
     assert run(text, x=x).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_team_reads_a_whole_fragment(threads):
+    """Lanes of a team are not the threads that hold the fragment."""
+    text = block(
+        "x: i32[7, 4], out y: i32[9, 7, 4]",
+        "fragment f: i32[7, 4]; copy(x, f); parallel i in 9 { y[i] = f + (i as i32); y[i, 0, 0] = 99; }",
+        threads,
+    )
+    x = small(7, 4, dtype="i4")
+    want = x + np.arange(9)[:, None, None]
+    want[:, 0, 0] = 99
+    assert run(text, x=x).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_thread_reads_a_whole_fragment(threads):
+    text = block("x: i32[40], out y: i32[40]", """fragment f: i32[40]; copy(x, f);
+        parallel i in 40 { var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }""", threads)  # fmt: skip
+    x = small(40, dtype="i4")
+    assert run(text, x=x).tolist() == (x + np.roll(x, -1)).tolist()
