@@ -53,3 +53,24 @@ def test_a_thread_reads_a_whole_fragment(threads):
         parallel i in 40 { var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }""", threads)  # fmt: skip
     x = small(40, dtype="i4")
     assert run(text, x=x).tolist() == (x + np.roll(x, -1)).tolist()
+
+
+# ---- tiles that lie outside, whatever the sizes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [-9, -2, 0, 6, 8, 40])
+@pytest.mark.parametrize("space", ["shared", "fragment"])
+def test_a_copy_from_and_to_a_constant_place_outside(space, start):
+    text = block("x: i32[8], inout y: i32[8]", f"{space} s: i32[3]; copy(x[{start} :+ 3], s, pad = 7); copy(s, y[{start} :+ 3]);", 32)
+    x = small(8, dtype="i4")
+    want = np.zeros(8, np.int32)
+    places = [p for p in range(start, start + 3) if 0 <= p < 8]
+    want[places] = x[places]
+    assert run(text, x=x, y=np.zeros(8, np.int32)).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("row", [-1, 0, 3, 4])
+def test_a_copy_of_a_row_that_there_is_not(row):
+    text = block("x: i32[4, 5], out y: i32[5]", f"shared s: i32[5]; copy(x[{row}, :], s, pad = 7); copy(s, y);", 32)
+    x = small(4, 5, dtype="i4")
+    assert run(text, x=x).tolist() == (x[row].tolist() if 0 <= row < 4 else [7] * 5)

@@ -188,7 +188,7 @@ def _contribution(reduce: Inst, inst: Inst) -> str | None:
 
 
 def _bounds(body: Body, i: int, inst: Inst) -> str | None:
-    if not OPS[inst.op].access or body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
+    if inst.op == "copy" or not OPS[inst.op].access or body.guarded[i] or (body.stage == "tile" and not body.kernel.done):
         return None
     for access in accesses(inst):
         for axis, (index, extent) in enumerate(zip(access.box, access.buffer.shape)):
