@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.everywhere import compiled, output, outputs
 from tests.tile_kernels import block, run, small
 
 THREADS = (32, 64, 96, 256)
@@ -53,6 +54,32 @@ def test_a_thread_reads_a_whole_fragment(threads):
         parallel i in 40 { var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }""", threads)  # fmt: skip
     x = small(40, dtype="i4")
     assert run(text, x=x).tolist() == (x + np.roll(x, -1)).tolist()
+
+
+# ---- what all threads of a block come to together ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_tiles_under_a_condition_on_what_an_atomic_gave(threads):
+    text = f"""kernel k(x: i32[4, 40], inout n: i32[4], out y: i32[4, 40]) {{ @threads({threads}) grid b in 4 {{
+        shared s: i32[40] = 5; let old = atomic_add(n[b], 1);
+        if old % 2 == 0 {{ copy(x[b, :], s); }}
+        parallel i in 40 {{ y[b, i] = s[39 - i]; }} }} }}"""
+    x, n = small(4, 40, dtype="i4"), np.arange(4, dtype=np.int32)
+    want = np.where(n[:, None] % 2 == 0, x[:, ::-1], 5)
+    assert compiled(text, binary=False).plan.kernels[0].attr("threads") == threads
+    assert outputs(text, binary=False, x=x, n=n)["y"].tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_tiles_in_as_many_trips_as_a_sum_says(threads):
+    text = f"""kernel k(x: i32[3, 8], c: i64[3, 5], out y: i32[3, 8]) {{ @threads({threads}) grid b in 3 {{
+        shared s: i32[8] = 0; fragment f: i32[8] = 0;
+        serial t in sum(c[b]) {{ copy(x[t % 3, :], s); parallel i in 8 {{ f[i] += s[7 - i]; }} }}
+        copy(f, y[b, :]); }} }}"""
+    x, c = small(3, 8, dtype="i4"), np.array([[1, 1, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
+    rows = [x[np.arange(n) % 3].sum(0)[::-1] for n in c.sum(1)]
+    assert run(text, x=x, c=c).tolist() == np.array(rows).tolist()
 
 
 # ---- tiles that lie outside, whatever the sizes --------------------------------------------------------------------------

@@ -37,11 +37,13 @@ class Uniformity:
 def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
     """Spans of all values, by following what depends on the thread index.
 
-    Global and shared memory hold one value for each address. The result of a shuffle is taken as uniform over its group,
+    Global and shared memory hold one value for each address. Before stage=thread what stands in no loop over lanes happens once for all
+    that run it, and atomics and reductions there have one result. The result of a shuffle is taken as uniform over its group,
     since lowering reads it only at the end of the whole exchange; this is assumed, not shown.
     """
     regions = regions or Regions.of(kernel.insts)
-    graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1))
+    alone = BLOCK if kernel.stage == "tile" else 1 if kernel.stage == "thread" else kernel.attr("group", 1)
+    graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1), alone)
     for i, inst in enumerate(kernel.insts):
         graph.flow(inst, i, regions)
     spans = graph.solve()
@@ -52,9 +54,10 @@ def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
 class _Flow:
     """What each span is made from. Nodes are names, and positions of openers (who gets to run their body)."""
 
-    def __init__(self, threads: int, group: int):
+    def __init__(self, threads: int, group: int, alone: int):
         self.threads = threads
         self.group = self.narrowed(group)
+        self.alone = self.narrowed(alone)  # the span of what happens once
         self.seeds: dict[str | int, int] = {}
         self.targets: dict[str | int, list[str | int]] = {}
         self.quotients: dict[str, int] = {}  # value -> q where it is thread_index // q
@@ -81,6 +84,8 @@ class _Flow:
                 self.seed(i, self.narrowed(inst.attr("uniform")))
             if op in ("reduce", "scan") or inst.attr("map") == "lanes":
                 self.seed(i, 1)
+            if inst.attr("map") == "teams":
+                self.seed(i, self.narrowed(inst.attr("lanes")))
         if op in ("break", "continue"):
             left = regions.innermost(i, LOOPS)
             if left >= 0:
@@ -89,11 +94,21 @@ class _Flow:
             for source in (parent, *(operands[1:] if op != "reduce" else ())):
                 self.edge(source, buffer.name)
             if op == "reduce":
-                self.seed(buffer.name, self.group)
+                self.seed(buffer.name, self.once(i, regions))
         if isinstance(inst.result, Value):
-            self.result(inst, buffer if private else None)
+            self.result(inst, buffer if private else None, self.once(i, regions))
 
-    def result(self, inst: Inst, private: Buffer | None) -> None:
+    def once(self, i: int, regions: Regions) -> int:
+        """The span of the result of an instruction that happens once for those that reach it together."""
+        for p in regions.parents(i):
+            around = regions.insts[p]
+            if around.op in ("reduce", "scan") or around.attr("map") == "lanes":
+                return 1
+            if around.attr("map") == "teams":
+                return self.narrowed(around.attr("lanes"))
+        return self.alone
+
+    def result(self, inst: Inst, private: Buffer | None, once: int) -> None:
         name = inst.result.name
         quotient = self.quotient(inst)
         if quotient:
@@ -102,10 +117,14 @@ class _Flow:
         elif inst.op in ("shfl_xor", "shfl_up", "shfl_idx"):
             self.seed(name, self.narrowed(inst.attr("width", 1)))
         else:
-            if inst.op in ("atomic", "prefix", "reduce", "scan") or inst.attr("map") == "lanes":
+            if inst.op in ("prefix", "reduce", "scan") or inst.attr("map") == "lanes":
                 self.seed(name, 1)
+            if inst.op == "atomic":
+                self.seed(name, once)
             if inst.attr("map") == "blocks":
                 self.seed(name, self.group)
+            if inst.attr("map") == "teams":
+                self.seed(name, self.narrowed(inst.attr("lanes")))
             for operand in inst.operands:
                 if not isinstance(operand, Buffer) or operand is private:
                     self.edge(operand, name)
