@@ -35,6 +35,13 @@ def test_a_row_and_then_an_element_of_it(threads):
 
 
 @pytest.mark.parametrize("threads", THREADS)
+def test_a_copied_row_is_read_by_teams_after_a_barrier_of_the_block(threads):
+    text = block("x: f32[3], out y: f32[3, 3]", "shared s: f32[3]; copy(x, s); parallel i in 3 { y[i] = s[2 - i]; y[i, 1] += 1.0; }", threads)
+    x = small(3)
+    assert run(text, x=x).tolist() == (x[::-1, None] + np.array([0, 1, 0])).tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
 def test_a_team_reads_a_whole_fragment(threads):
     """Lanes of a team are not the threads that hold the fragment."""
     text = block(

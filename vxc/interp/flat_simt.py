@@ -15,7 +15,7 @@ from vxc.diag import VxcError
 from vxc.interp.flat_lanes import Lanes, lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
-from vxc.interp.flat_races import INNER, Race, Shadow, Who
+from vxc.interp.flat_races import BLOCK, INNER, Race, Shadow, Who
 from vxc.ir.kernel import Inst
 
 WARP = 32
@@ -36,11 +36,12 @@ class Blocks:
 
 @dataclass
 class WarpMachine(Machine):
-    """Warp `warp` of every block. `group_barriers` [blocks, 32] counts those of a thread's group."""
+    """Warp `warp` of every block. `clock` counts the barriers of groups in it, `groups` has its times (see `flat_races.Who`)."""
 
     warp: int = 0
     blocks: Blocks | None = None
-    group_barriers: np.ndarray | int = 0
+    clock: int = 0
+    groups: np.ndarray | None = None
 
     def __post_init__(self):
         self.mask = self.alive
@@ -60,7 +61,14 @@ class WarpMachine(Machine):
 
     def who(self, mode: str) -> Who:
         owner = self.block_ids << INNER | self.threads
-        return Who(owner, (self.blocks.barriers << INNER) + self.group_barriers, group=self.program.attrs["order_width"])
+        return Who(owner, (self.blocks.barriers << INNER) + self.clock, groups=self.groups)
+
+    def meet(self, lanes: np.ndarray, width: int) -> None:
+        """Groups of `width` threads have met: order what they did before with what they do after."""
+        self.clock += 1
+        if self.groups is None:
+            self.groups = np.zeros((BLOCK, *self.shape), np.int64)
+        self.groups[: width.bit_length(), lanes] = self.clock
 
     def describe(self, lane: tuple[int, ...]) -> str:
         return f"thread {self.warp * WARP + lane[1]} of block {self.blocks.first + lane[0]}"
@@ -146,7 +154,7 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
         raise m.fault("E0726", text, step.inst, at, "move the barrier out of the branch or loop")
     if block:
         return WAIT
-    m.group_barriers = m.group_barriers + here.reshape(m.shape)
+    m.meet(here.reshape(m.shape), width)
     return None
 
 
