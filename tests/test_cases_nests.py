@@ -10,8 +10,15 @@ import pytest
 
 from tests.everywhere import compiled, output, outputs
 from tests.tile_kernels import block, run, small
+from vxc.diff import disagreements, prefix_executors
+from vxc.inputs import Call
 
 THREADS = (32, 64, 96, 256)
+
+
+def after_any_pass(text: str, **arrays: np.ndarray) -> list[str]:
+    """What differs between the syntax tree and the IR after some pass."""
+    return [str(d) for d in disagreements(prefix_executors(compiled(text, binary=False)), {"these": Call(arrays, {}, {})})]
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -61,6 +68,29 @@ def test_a_thread_reads_a_whole_fragment(threads):
         parallel i in 40 { var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }""", threads)  # fmt: skip
     x = small(40, dtype="i4")
     assert run(text, x=x).tolist() == (x + np.roll(x, -1)).tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_row_of_each_iteration_of_several_workers(threads):
+    text = f"""kernel k(out y: f32[5, 7, 13]) {{ @independent("each iteration has one worker") @threads({threads}) grid w in 2 {{
+        persistent b in w..5 step 2 {{ parallel i in 7 {{ y[b, i] = b as f32; y[b, i, 3] = 9.0; }} }} }} }}"""
+    want = np.broadcast_to(np.arange(5.0)[:, None, None], (5, 7, 13)).copy()
+    want[:, :, 3] = 9
+    assert output(text, binary=False).tolist() == want.tolist() and not after_any_pass(text)
+
+
+FAR = 1 << 33
+
+
+def test_iterations_far_apart_in_a_block():
+    text = block(
+        "x: i32[6, 5], out y: i32[6, 5]",
+        f'@independent("one place each") parallel g in 0..{6 * FAR} step {FAR} {{ let i = g // {FAR}; y[i, 0] = x[5 - i, 0]; y[i] = x[5 - i]; }} '
+        f'@independent("one place each") parallel g in 0..{6 * FAR} step {FAR} {{ let i = g // {FAR}; y[i, 1] *= 2; }}',
+        64,
+    )
+    x = small(6, 5, dtype="i4")
+    assert run(text, x=x).tolist() == (x[::-1] * np.array([1, 2, 1, 1, 1])).tolist() and not after_any_pass(text, x=x)
 
 
 # ---- what all threads of a block come to together ----------------------------------------------------------------------

@@ -73,7 +73,7 @@ _LOOP_ATTRS = (
     ("independent", AttrDef("str")),  # the author's reason; "proved" once prove-parallel has shown it
     ("lanes", AttrDef("int")),  # @lanes written on the loop
     ("unroll", AttrDef("int")),
-    ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
+    ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
