@@ -139,6 +139,12 @@ def test_rows_with_a_pitch_inside_a_batch(pitch, batch):
     assert output(text, x=x).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("shape", [(3, 5, 0), (3, 0, 4), (0, 5, 4), (3, 1, 0)])
+def test_a_pitch_of_rows_without_elements(shape):
+    text = "kernel k(x: f32[B, M : lm, N], inout y: i64[1]) { y[0] += 1; }"
+    assert output(text, x=np.zeros(shape, np.float32), y=np.zeros(1, np.int64)).tolist() == [1]
+
+
 @pytest.mark.parametrize("pitch, dims", [("7", {}), ("lm", {"lm": 9}), ("2 * N", {}), ("8, N : 6", {})])
 def test_rows_of_an_output_that_the_call_leaves_out(pitch, dims):
     pitched = f"B, M : {pitch}" + ("" if "," in pitch else ", N")
