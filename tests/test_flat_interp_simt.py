@@ -266,6 +266,26 @@ def test_a_barrier_does_not_order_blocks():
     assert fault(grid("2", "@y: i64[64] out", "@y", body)) == ("E0725", "blocks 0 and 1 both write `y[0]`")
 
 
+@pytest.mark.parametrize("width, other, ordered", [(32, 31, True), (4, 3, True), (8, 3, True), (4, 4, False), (16, 31, False)])
+def test_a_barrier_of_a_group_orders_its_threads_and_no_others(width, other, ordered):
+    """Whatever other barriers there are: one of a narrower group does not count, one of a wider group does."""
+    body = f"""
+shared @s: i64[64]
+store @s, %t, %t
+barrier {{scope="group", width=2}}
+barrier {{scope="group", width={width}}}
+barrier {{scope="group", width=2}}
+%o = xor %t, {other}
+%v: i64 = load @s, %o
+store @y, %t, %v
+"""
+    text = grid("1", "@y: i64[64] out", "@y", body)
+    if ordered:
+        assert run(text)["y"].tolist() == [t ^ other for t in range(64)]
+    else:
+        assert fault(text)[0] == "E0725"
+
+
 def test_atomics_do_not_race_but_with_plain_accesses():
     body = '%o: i64 = atomic @y, 0, 1 {op="add"}'
     assert run(grid("3", "@y: i64[1] inout", "@y", body), {"y": np.array([10])})["y"].tolist() == [10 + 3 * 64]

@@ -63,3 +63,27 @@ kernel @k(%M: i64, @y: i64[%M] inout, @z: i64[%M] out) stage=team {{group=8, row
         assert run(text, {"y": np.zeros(5, np.int64)})["z"].tolist() == [3] * 5
     else:
         assert fault(text, {"y": np.zeros(5, np.int64)})[0] == "E0725"
+
+
+def test_a_thread_reads_a_row_of_its_own_without_a_barrier():
+    """In a loop over lanes one thread plays all lanes of a reduction."""
+    text = """kernel @k(@y: f32[32] out) stage=team {group=32, rows=1, threads=32} {
+  role {name="main", warps=1}
+    %b = loop 0, 1 {independent="proved", kind="parallel", map="blocks"}
+      shared @s: f32[32, 8]
+      %i = loop 0, 32 {independent="proved", kind="parallel", layout="[i] -> [i, 0]", map="lanes"}
+        %k = loop 0, 8 {kind="serial"}
+          store @s, %i, %k, 2.0:f32
+        end %k
+        cell @c: f32
+        %j = reduce @c, 8 {op="sum", order=[1, 1, 4, 1]}
+          %v: f32 = load @s, %i, %j
+          contribute %v
+        end %j
+        %r: f32 = load @c
+        store @y, %i, %r
+      end %i
+    end %b
+  end
+}"""
+    assert run(text)["y"].tolist() == [16.0] * 32

@@ -1,6 +1,7 @@
 """Ranges against enumeration, uniformity on the shapes that lowering makes."""
 
 import itertools
+from contextlib import ExitStack
 
 import pytest
 
@@ -140,6 +141,25 @@ def test_teams():
         value = b.emit("load", m)
     assert spans(b, row, m, j, lane, value, stage="team", group=8, threads=64) == [8, 8, 1, 1, 8]
     assert spans(b, row, m, j, lane, value, stage="team", group=64, threads=64) == [BLOCK, BLOCK, 1, 1, BLOCK]
+
+
+def test_what_happens_once_is_the_same_for_all_that_run_it():
+    """An atomic and a reduction: of a block in row scope, of a team in its loop, of a thread in a loop over lanes."""
+    Y = Buffer("y", I64, (N,), "param", "inout")
+    for stage, how in (("tile", None), ("team", "teams"), ("team", "lanes")):
+        b, found = Builder(["n", "s", "x", "y"]), []
+        with b.loop(0, N, kind="parallel", map="blocks" if how else None):
+            for around in (0, 1):
+                with ExitStack() as inside:
+                    if around and how:
+                        inside.enter_context(b.loop(0, 9, kind="parallel", map=how, lanes=4 if how == "teams" else None))
+                    m = b.declare("cell", "m", F32)
+                    with b.reduce(m, 8, op="sum", order=(1, 1, 4, 1)) as j:
+                        b.emit("contribute", b.emit("load", X, j))
+                    found += [b.emit("atomic", Y, 0, 1, op="add"), b.emit("load", m)]
+        u = uniformity(b.build("k", [N, S, X, Y], stage=stage, attrs=[("group", 64), ("threads", 64)] if how else []))
+        inner = {None: BLOCK, "teams": 4, "lanes": 1}[how]
+        assert [u.span(v) for v in found] == [BLOCK, BLOCK, inner, inner]
 
 
 def test_levels():

@@ -260,20 +260,22 @@ def test_derived_dimensions_and_pitches_become_requirements():
     assert plan == """\
 plan @k(%M: i64, %B: i64, %N: i64, %ln: i64, %x_dim0: i64, %w_dim0: i64, %z_stride0: i64, %n: i32, @x: f32[%x_dim0] in, \
 @w: f32[%w_dim0, %M] in, @z: f32[%B, %M, %N; %z_stride0, %ln, 1] in, @y: f32[%N] out) {
-  %lm.1: i64 = floordiv %z_stride0, %ln
-  %0: i64 = cast %n
-  %1: bool = eq %x_dim0, %0
-  require %1 {what="dimension 0 of `x` is n"}
-  %2: i64 = floordiv %M, 2
-  %3: bool = eq %w_dim0, %2
-  require %3 {what="dimension 0 of `w` is M // 2"}
-  %4: i64 = mul %lm.1, %ln
-  %5: bool = eq %z_stride0, %4
-  require %5 {what="stride 0 of `z` is lm * ln"}
-  %6: bool = le %M, %lm.1
-  require %6 {what="dimension 1 of `z` fits its pitch lm"}
-  %7: bool = le %N, %ln
-  require %7 {what="dimension 2 of `z` fits its pitch ln"}
+  %0: bool = eq %ln, 0
+  %1: i64 = floordiv %z_stride0, %ln
+  %lm.1: i64 = select %0, %M, %1
+  %2: i64 = cast %n
+  %3: bool = eq %x_dim0, %2
+  require %3 {what="dimension 0 of `x` is n"}
+  %4: i64 = floordiv %M, 2
+  %5: bool = eq %w_dim0, %4
+  require %5 {what="dimension 0 of `w` is M // 2"}
+  %6: i64 = mul %lm.1, %ln
+  %7: bool = eq %z_stride0, %6
+  require %7 {what="stride 0 of `z` is lm * ln"}
+  %8: bool = le %M, %lm.1
+  require %8 {what="dimension 1 of `z` fits its pitch lm"}
+  %9: bool = le %N, %ln
+  require %9 {what="dimension 2 of `z` fits its pitch ln"}
   launch @k[1](%lm.1, %M, %B, %N, %ln, %x_dim0, %w_dim0, %z_stride0, %n, @x, @w, @z, @y)
 }"""
     assert kernel.startswith("kernel @k(%lm: i64, %M: i64,")

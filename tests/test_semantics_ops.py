@@ -124,6 +124,17 @@ def test_max_and_min_keep_nan_and_order_zeros(dtype):
     assert same(evaluate("clamp", dtype, x, -1.0, 1.0), [-1, -1, -0.0, 0.0, 1, 1, np.nan])
 
 
+@pytest.mark.parametrize("size", [1, 3, 8, 33])
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("name", ["maxnum", "minnum"])
+def test_a_signalling_nan_is_dropped_like_any_other(name, dtype, size):
+    """Whatever the number of lanes: NumPy's fmin and fmax take scalar and vector instructions that differ."""
+    signalling = np.full(size, {F32: 0x7F800001, F64: 0x7FF0000000000001}[dtype], f"u{dtype.bytes}").view(dtype.numpy)
+    ones = np.ones(size, dtype.numpy)
+    assert same(evaluate(name, dtype, signalling, ones), ones) and same(evaluate(name, dtype, ones, signalling), ones)
+    assert np.isnan(evaluate(name, dtype, signalling, signalling)).all()
+
+
 @pytest.mark.parametrize("dtype", [F32, F64])
 def test_signs_and_nan_of_plain_operations(dtype):
     zero = np.array([0.0], dtype.numpy)

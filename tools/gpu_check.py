@@ -27,7 +27,7 @@ from gpu_case import check, compiled_case, key, microseconds, sample_names, sani
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "gpu.json"
-LIMIT = 240  # seconds for the GPU tests
+LIMIT = 150  # seconds for the GPU tests
 WORKERS = 8
 VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark")
 

@@ -53,15 +53,18 @@ def bind_plan(
     dims: Mapping[str, int] | None = None,
     source: Source | None = None,
 ) -> Binding:
-    """As `bind`; a dimension of a missing `out` array that a `require` equates with others (`y_dim1 == N - K + 1`) gets that size."""
+    """As `bind`; a size or stride that no array shows and a `require` equates with others (`y_dim1 == N - K + 1`) is that.
+
+    A missing `out` array shows none, and one of a single row no stride between rows.
+    """
     required = {inst.operands[0] for inst in plan.entries if inst.op == "require"}
     equations = [inst for inst in plan.entries if inst.op == "eq" and inst.result in required]
     derived = {inst.operands[0].name for inst in equations if inst.operands[0] in plan.dims}
     params = signature(plan.params)
-    absent = {p.name: p for p in params if isinstance(p, ArrayParam) and p.name not in arrays}
-    loose = tuple(replace(p, shape=tuple(None if s in derived else s for s in p.shape)) if p.name in absent else p for p in params)
+    loose = tuple(_shown(p, arrays.get(p.name), derived) if isinstance(p, ArrayParam) else p for p in params)
     binding = bind(loose, arrays, scalars, dims, source=source)
-    if all(None not in shape for shape in binding.shapes.values()):
+    pitched = [s for p in params if isinstance(p, ArrayParam) for s in p.strides or () if s in derived]
+    if all(None not in shape for shape in binding.shapes.values()) and all(s in binding.dims for s in pitched):
         return binding
     sizes = dict(binding.dims)
     values: dict[str, Number] = {**binding.dims, **binding.scalars}
@@ -72,6 +75,16 @@ def bind_plan(
         elif isinstance(inst.result, Value) and None not in known:
             values[inst.result.name] = _evaluate(inst, known)
     return bind(params, arrays, scalars, {**sizes, **(dims or {})}, source=source)
+
+
+def _shown(param: ArrayParam, given: Described | None, derived: set[str]) -> ArrayParam:
+    """The parameter, what is derived and not shown by the given array being left open."""
+    if given is None:
+        param = replace(param, shape=tuple(None if s in derived else s for s in param.shape))
+    if param.strides is None:
+        return param
+    rows = () if given is None or 0 in given.shape else given.shape
+    return replace(param, strides=tuple(None if s in derived and rows[d : d + 1] in ((), (1,)) else s for d, s in enumerate(param.strides)))
 
 
 def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:

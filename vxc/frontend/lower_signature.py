@@ -51,11 +51,14 @@ class Signature:
             host.out.emit("require", host.out.emit(comparison, extent, self._product(factors)), what=what + self._where)
 
     def _derive(self, dim: Symbol) -> Scalar:
-        """A dimension from the first stride that is a multiple of it."""
+        """A dimension from the first stride that is a multiple of it; of rows without elements, what it is the pitch of."""
+        out = self.host.out
         for stride, comparison, factors, _ in self._checks:
             others = [f for f in factors if not (isinstance(f, Var) and f.symbol is dim)]
             if comparison == "eq" and len(others) == len(factors) - 1:
-                return self.host.out.emit("floordiv", stride, self._product(others), name=dim.name)
+                inner = self._product(others)
+                extent = next(e for e, c, f, _ in self._checks if c == "le" and isinstance(f[0], Var) and f[0].symbol is dim)
+                return out.emit("select", out.emit("eq", inner, 0), extent, out.emit("floordiv", stride, inner), name=dim.name)
         raise AssertionError(f"check let the unbound dimension {dim.name} pass")
 
     def _buffer(self, array: Array) -> Buffer:

@@ -35,7 +35,7 @@ def _param(param) -> ArrayParam | ScalarParam:
         return ScalarParam(param.name, param.dtype, param.span)
     strides = None
     if any(param.pitches[1:]):
-        strides = tuple(_size(factors[0]) if len(factors) == 1 else None if factors else 1 for factors in _strides(param))
+        strides = tuple(_size(factors[0]) if len(factors) == 1 else None if factors else 1 for factors in strides_of(param))
     return ArrayParam(param.name, param.dtype, tuple(map(_size, param.shape)), param.mode, strides, param.span)
 
 
@@ -45,7 +45,7 @@ def _size(expr: Expr) -> Size:
     return expr.symbol.name if isinstance(expr, Var) and expr.symbol.kind == "dim" else None
 
 
-def _strides(array: Array) -> list[Sequence[Expr]]:
+def strides_of(array: Array) -> list[Sequence[Expr]]:
     """For each dimension the factors of its stride: the elements allotted to each dimension inside it."""
     allotted = [pitch or size for pitch, size in zip(array.pitches, array.shape)]
     return [allotted[axis + 1 :] for axis in range(len(allotted))]
@@ -62,7 +62,7 @@ def _hidden(code: Code, arrays: Mapping[str, Described], known: Known, evaluate:
             found[name] = evaluate({**known, **found}, size)
             given = arrays.get(array.name)
             if given and given.strides and axis and given.shape[axis - 1] > 1 and 0 not in given.shape:
-                inner = [evaluate({**known, **found}, e) for e in _strides(array)[axis]]
+                inner = [evaluate({**known, **found}, e) for e in strides_of(array)[axis]]
                 found[name] = given.strides[axis - 1] // max(prod(inner), 1)
     return found
 
@@ -83,7 +83,7 @@ def _check_strides(code: Code, array: Array, given: Described, known: Known, eva
     if not any(array.pitches[1:]) or 0 in given.shape:
         return
     strides = given.strides or row_major(given.shape)
-    for axis, factors in enumerate(_strides(array)):
+    for axis, factors in enumerate(strides_of(array)):
         wanted = prod(evaluate(known, e) for e in factors)
         if given.shape[axis] > 1 and strides[axis] != wanted:
             text = f"stride {axis} of `{array.name}` (in elements) is {strides[axis]}, but {wanted} is declared"

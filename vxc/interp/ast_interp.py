@@ -8,6 +8,7 @@ one after the other, on arrays that they share.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import F64, I8, DType
 from vxc.frontend.typed import Array, Atomic, Copy, Load
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
-from vxc.interp.ast_binding import bind_code
+from vxc.interp.ast_binding import bind_code, strides_of
 from vxc.interp.ast_expr import EXPRESSIONS
 from vxc.interp.ast_machine import Code, Machine, walk
 from vxc.interp.ast_memory import Storage
@@ -56,7 +57,7 @@ def run_ast(
             if array.mode == "in":
                 machine.memory[array] = Storage(data, constant=True)
                 continue
-            data = poison(binding.shapes[array.name], array.dtype) if data is None else np.array(data, order="C")
+            data = _own(machine, array, poison(binding.shapes[array.name], array.dtype) if data is None else data, given=data is not None)
             watched = debug and array.mode == "out" and array in loaded
             written = np.zeros(data.shape, np.bool_) if watched else None
             machine.memory[array] = Storage(data, written=written)
@@ -65,6 +66,17 @@ def run_ast(
         else:
             machine.run(code.body, Scope())
     return {array.name: machine.memory[array].data for array in code.arrays if array.mode != "in"}
+
+
+def _own(machine: Machine, array: Array, data: np.ndarray, given: bool) -> np.ndarray:
+    """A copy of the data in which rows lie as far apart as in what is given, or is declared: kernels of a program look at that."""
+    if not any(array.pitches[1:]) or 0 in data.shape:
+        return np.array(data, order="C")
+    strides = describe(data).strides if given else [prod(int(machine.run(e, Scope())) for e in factors) for factors in strides_of(array)]
+    reach = 1 + sum((n - 1) * stride for n, stride in zip(data.shape, strides))
+    copy = np.ndarray(data.shape, data.dtype, np.empty(reach, data.dtype), strides=[stride * data.itemsize for stride in strides])
+    copy[...] = data
+    return copy
 
 
 def _loaded(code: Code) -> set[Array]:

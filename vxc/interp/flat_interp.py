@@ -135,10 +135,9 @@ def _number(value: Value, number) -> np.ndarray:
 
 
 def _facts(kernel: Kernel) -> dict[str, Any]:
-    """What handlers ask of a kernel: launch attributes, stage, the lanes that its narrowest group barrier orders, and the like."""
+    """What handlers ask of a kernel: launch attributes, stage, and the like."""
     several = sum(i.op == "role" for i in kernel.insts) > 1
-    widths = [i.attr("width") for i in kernel.insts if i.op == "barrier" and i.attr("scope") == "group"]
-    found = {"stage": kernel.stage, "order_width": min(widths, default=1), "ordered": _ordered(kernel)}
+    found = {"stage": kernel.stage, "ordered": _ordered(kernel)}
     return {"threads": 1, **dict(kernel.attrs), **found, "alike": not several or alike(Regions.of(kernel.insts))}
 
 

@@ -192,6 +192,7 @@ def watch(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -
         return
     full = np.broadcast_to(flat, m.shape)
     at, owner, epoch = (a.reshape(-1) for a in active(m.mask, full, lift(who.owner, m.depth), lift(who.epoch, m.depth)))
-    race = memory.races.access(mode, at, who._replace(owner=owner, epoch=epoch))
+    groups = who.groups if who.groups is None else who.groups[:, np.broadcast_to(m.mask, m.shape)]
+    race = memory.races.access(mode, at, who._replace(owner=owner, epoch=epoch, groups=groups))
     if race is not None:
         raise m.raced(step.inst, memory.element(race.at), race, mode)

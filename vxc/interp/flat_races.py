@@ -4,9 +4,10 @@ An accessor is a (block, thread) pair; *block* and *thread* stand for iteration 
 inner iteration) where there are no threads yet. Two accesses of one element, at least one a write and not both atomic, race
  - always, from different blocks;
  - from different threads of a block, unless it passed a barrier between them;
- - but threads of one warp group are also ordered by a barrier of their group;
+ - but threads of one group of a warp are also ordered by a barrier of their group, or of a wider one;
  - and threads of several roles by what each role knows of the others (see `flat_roles`) instead of by barriers.
-`spread` widens an accessor that stands for several: THREAD one, GROUP, BLOCK or GRID any of them.
+How far apart two accessors are is a level: THREAD the same; 1 .. 5 in one aligned group of 2 .. 32 threads; BLOCK; GRID in different
+blocks. `spread` widens an accessor that stands for several to all that are as near.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-THREAD, GROUP, BLOCK, GRID = range(4)
-INNER = 32  # bits of the thread in an owner, and of the group's barrier count in an epoch
+THREAD, BLOCK, GRID = 0, 6, 7
+INNER = 32  # bits of the thread in an owner, and of the warp's clock in an epoch
+_LOW = (1 << INNER) - 1
+_LEVELS = np.array([*(x.bit_length() for x in range(32)), BLOCK], np.int8)  # by the bits in which two threads differ
 
 _CONFLICTS = {"r": ("w", "rw"), "w": ("w", "r", "rw"), "rw": ("w", "r")}
 
 
 class Who(NamedTuple):
-    """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | group barriers.
+    """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | clock of the warp.
 
-    Where a block has several roles, `known` says how many epochs of each of them are ordered before this access by `role`.
+    The clock ticks at every barrier of a group; `groups` [level, lane] is its time at the last one that ordered the lane with those at
+    that level, None where there was none. Where a block has several roles, `known` says how many epochs of each of them are ordered before this access by `role`.
     """
 
     owner: np.ndarray
     epoch: np.ndarray
     spread: int = THREAD
-    group: int = 1  # threads that a group barrier orders
+    groups: np.ndarray | None = None
     role: int = 0
     known: tuple[int, ...] = ()
 
@@ -49,10 +53,10 @@ class Race(NamedTuple):
     now: int
 
 
-def _apart(a: np.ndarray, b: np.ndarray, group: int) -> np.ndarray:
+def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """How far apart two owners are: THREAD (the same) .. GRID."""
-    threads = (a & (1 << INNER) - 1) // group != (b & (1 << INNER) - 1) // group
-    return np.where(a >> INNER != b >> INNER, GRID, np.where(threads, BLOCK, a != b)).astype(np.int8)
+    differ = a ^ b
+    return np.where(differ >> INNER != 0, np.int8(GRID), _LEVELS.take(np.minimum(differ & _LOW, len(_LEVELS) - 1)))
 
 
 @dataclass
@@ -70,15 +74,18 @@ class _Trace:
     def unordered(self, at: np.ndarray, who: Who, role: int) -> np.ndarray:
         """For each access, THREAD where it comes after everything in the trace, which is of `role`, else how far apart the two are."""
         seen, epoch, since = self.owner[at], self.epoch[at], who.since(role)
-        level = np.maximum(_apart(seen, who.owner, who.group), np.maximum(self.spread[at], who.spread))
-        passed = np.where(level == GROUP, epoch != since, epoch >> INNER < since >> INNER)
+        level = np.maximum(_apart(seen, who.owner), np.maximum(self.spread[at], who.spread))
+        passed = epoch >> INNER < since >> INNER
+        if who.groups is not None:
+            near = np.minimum(level, BLOCK - 1)
+            passed = passed | (level < BLOCK) & (epoch & _LOW < who.groups[near, np.arange(at.size)])
         return np.where((seen < 0) | (level < GRID) & passed, THREAD, level).astype(np.int8)
 
     def add(self, at: np.ndarray, who: Who, level: np.ndarray) -> None:
         """Record accesses: those ordered after the trace replace it, the others join its set, as do two lanes at one element."""
         new = level == THREAD
         self.owner[at[new]], self.epoch[at[new]], self.spread[at[new]] = who.owner[new], who.epoch[new], who.spread
-        level = np.maximum(level, _apart(self.owner[at], who.owner, who.group))
+        level = np.maximum(level, _apart(self.owner[at], who.owner))
         joined = level > THREAD
         np.maximum.at(self.spread, at[joined], level[joined])
         np.maximum.at(self.epoch, at[joined], who.epoch[joined])

@@ -9,8 +9,8 @@ import numpy as np
 
 from vxc.dtypes import DType
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
-from vxc.interp.flat_machine import Step
-from vxc.interp.flat_tile import Axis, Place, TileMachine, sync, threads_of, ticks_of
+from vxc.interp.flat_machine import Frame, Step
+from vxc.interp.flat_tile import Axis, Parallel, Place, TileMachine, sync, threads_of, ticks_of
 from vxc.layout.layout import distribution
 from vxc.semantics import Order, dot, reduce, scan
 
@@ -47,11 +47,19 @@ class Along(Axis):
     def where(self, m: TileMachine, ticks: np.ndarray) -> Place | None:
         if self.place is None:
             return None
-        outer, thread, _ = self.place
-        if m.spread:
-            layout = self.step.inst.attr("layout") or str(distribution(self.order))
-            return Place(outer, threads_of(m, self.step, layout, ticks % self.order.span(ticks.shape[-1])), False)
-        return Place(outer, lift(thread, ticks.ndim) * ticks.shape[-1] + ticks, False)
+        outer, count = self.place.outer, ticks.shape[-1]
+        thread = lift(self.place.thread, ticks.ndim)
+        if not m.spread:
+            return Place(outer, thread * count + ticks, False)
+        if any(frame is not self and _alone(frame) for frame in m.frames):
+            return Place(outer, thread, False)  # one thread plays all lanes
+        layout, span = self.step.inst.attr("layout") or str(distribution(self.order)), self.order.span(count)
+        return Place(outer, thread + threads_of(m, self.step, layout, min(span, count)).take(ticks % span), False)
+
+
+def _alone(frame: Frame) -> bool:
+    """Whether the body of a region is run by one thread for each element."""
+    return isinstance(frame, Along) or isinstance(frame, Parallel) and frame.step.inst.attr("map") == "lanes"
 
 
 class Reduce(Along):

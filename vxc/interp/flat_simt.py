@@ -18,7 +18,7 @@ from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
-from vxc.interp.flat_races import INNER, Race, Shadow, Who
+from vxc.interp.flat_races import BLOCK, INNER, Race, Shadow, Who
 from vxc.ir.kernel import Inst
 from vxc.target import WARP
 
@@ -41,12 +41,14 @@ class Blocks:
 class WarpMachine(Machine):
     """Warps `warps` of every block, a row for each: those of a block one after another.
 
-    `group_barriers` [rows, 32] counts those of a thread's group.
+    `clock` counts the barriers of groups in them, `groups` has its times (see `flat_races.Who`).
+
     """
 
     warps: range = range(0)
     blocks: Blocks | None = None
-    group_barriers: np.ndarray | int = 0
+    clock: int = 0
+    groups: np.ndarray | None = None
 
     def __post_init__(self):
         block, warp = np.divmod(np.arange(self.blocks.count * len(self.warps)).reshape(-1, 1), len(self.warps))
@@ -58,7 +60,14 @@ class WarpMachine(Machine):
 
     def who(self, mode: str) -> Who:
         passed = self.blocks.barriers << INNER if len(self.warps) == 1 else 0
-        return Who(self.owner, np.broadcast_to(passed + self.group_barriers, self.shape), group=self.program.attrs["order_width"])
+        return Who(self.owner, np.broadcast_to(passed + self.clock, self.shape), groups=self.groups)
+
+    def meet(self, lanes: np.ndarray, width: int) -> None:
+        """Groups of `width` threads have met: order what they did before with what they do after."""
+        self.clock += 1
+        if self.groups is None:
+            self.groups = np.zeros((BLOCK, *self.shape), np.int64)
+        self.groups[: width.bit_length(), lanes] = self.clock
 
     def describe(self, lane: tuple[int, ...]) -> str:
         return f"thread {self.threads[lane]} of block {self.block_ids[lane[0], 0]}"
@@ -145,7 +154,7 @@ def barrier(m: WarpMachine, step: Step) -> int | None:
         raise m.fault("E0726", text, step.inst, at, "move the barrier out of the branch or loop")
     if block:
         return WAIT
-    m.group_barriers = m.group_barriers + here.reshape(m.shape)
+    m.meet(here.reshape(m.shape), width)
     return None
 
 

@@ -56,7 +56,7 @@ class TileMachine(Machine):
 
     def meet(self, step: Step) -> int | None:
         """A barrier, to which all that run come at once: the threads of an iteration are ordered by it."""
-        self.epoch = self.epoch + np.where(self.mask, 1, 0) if self.mask is not True else self.epoch + 1
+        self.epoch = lift(np.asarray(self.epoch), self.depth) + np.where(lift_lanes(self.mask, self.depth), 1, 0)
         return None
 
     def who(self, mode: str) -> Who | None:
@@ -146,10 +146,10 @@ class Parallel(Axis):
                 mask = both(mask, lanes(ticks < lift(self.count, depth)))
             if mask is not False:
                 index = lift(self.start, depth) + ticks * lift(self.by, depth)
-                return self.open(m, ticks, index, mask, self.where(m, ticks, index))
+                return self.open(m, ticks, index, mask, self.where(m, ticks))
         return self.done(m)
 
-    def where(self, m: TileMachine, ticks: np.ndarray, index: np.ndarray) -> Place:
+    def where(self, m: TileMachine, ticks: np.ndarray) -> Place:
         if self.place is None:
             return Place(ticks, np.asarray(0), m.spread and m.program.attrs.get("group", 2) > 1)
         outer, thread, everyone = self.place
@@ -161,18 +161,17 @@ class Parallel(Axis):
         if how == "teams":  # an iteration's team is spoken of by its first lane
             lanes = self.step.inst.attr("lanes")
             return Place(outer, thread + ticks % (m.width // lanes) * lanes, False)
-        return Place(outer, thread + threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), index), False)
+        return Place(outer, thread + threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), self.total).take(ticks), False)
 
 
-def threads_of(m: TileMachine, step: Step, text: str, index: np.ndarray) -> np.ndarray:
-    """The thread that a layout gives each index. Raises E0730 where it is not total or not injective on these."""
-    extent = int(index.max(initial=-1)) + 1
+def threads_of(m: TileMachine, step: Step, text: str, count: int) -> np.ndarray:
+    """The thread that a layout gives each of so many iterations. Raises E0730 where it is not total or not injective on these."""
     layout = parse(text)
-    wrong = layout.check([extent], m.width or max(extent, 1)) if index.min(initial=0) >= 0 else "an index is negative"
+    wrong = layout.check([count], m.width or max(count, 1))
     if wrong:
-        message = f"layout `{text}` does not fit {extent} iterations: {wrong}"
+        message = f"layout `{text}` does not fit {count} iterations: {wrong}"
         raise m.fault("E0730", message, step.inst, help="give each iteration a thread and slot of its own")
-    return layout.evaluate([extent])[0].take(index)
+    return layout.evaluate([count])[0]
 
 
 def loop(m: TileMachine, step: Step) -> int:
@@ -197,6 +196,8 @@ def chunk_of(m: TileMachine, at: int) -> int:
 
 
 def _extent(m: TileMachine, inst: Inst) -> int:
+    if inst.op == "loop" and all(isinstance(x, Const) for x in inst.operands):
+        return max(len(range(*(x.value for x in inst.operands))), 1)
     known = inst.operands[1 if inst.op in ("reduce", "loop") else 0]
     value = np.asarray(known.value) if isinstance(known, Const) else m.env.get(known.name)
     return max(int(value), 1) if value is not None and not value.ndim else _UNKNOWN

@@ -76,7 +76,7 @@ _LOOP_ATTRS = (
     # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a
     # row too
     ("deal", AttrDef("int")),
-    ("layout", AttrDef("str")),  # stage=team: [index] -> [thread, slot] of the team, see vxc/layout
+    ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads

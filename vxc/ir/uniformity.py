@@ -44,11 +44,13 @@ class Uniformity:
 def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
     """Spans of all values, by following what depends on the thread index.
 
-    Global and shared memory hold one value for each address. The result of a shuffle is taken as uniform over its group,
+    Global and shared memory hold one value for each address. Before stage=thread what stands in no loop over lanes happens once for all
+    that run it, and atomics and reductions there have one result. The result of a shuffle is taken as uniform over its group,
     since lowering reads it only at the end of the whole exchange; this is assumed, not shown.
     """
     regions = regions or Regions.of(kernel.insts)
-    graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1))
+    alone = BLOCK if kernel.stage == "tile" else 1 if kernel.stage == "thread" else kernel.attr("group", 1)
+    graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1), alone)
     for i, inst in enumerate(kernel.insts):
         graph.flow(inst, i, regions)
     spans = graph.solve()
@@ -59,9 +61,10 @@ def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
 class _Flow:
     """What each span is made from. Nodes are names, and positions of openers (who gets to run their body)."""
 
-    def __init__(self, threads: int, group: int):
+    def __init__(self, threads: int, group: int, alone: int):
         self.threads = threads
         self.group = self.narrowed(group)
+        self.alone = self.narrowed(alone)  # the span of what happens once
         self.seeds: dict[str | int, int] = {}
         self.targets: defaultdict[str | int, list[str | int]] = defaultdict(list)
         self.quotients: dict[str, int] = {}  # value -> q where it is thread_index // q
@@ -92,13 +95,13 @@ class _Flow:
             if op in _STORES:
                 self.targets[parent].append(private)
                 if op == "reduce":
-                    self.seed(private, self.group)
+                    self.seed(private, self.once(i, regions))
                 else:
                     self.edges(operands[1:], private)
         if type(inst.result) is Value:
             if private:
                 self.targets[private].append(inst.result.name)
-            self.result(inst)
+            self.result(inst, i, regions)
 
     def opens(self, inst: Inst, i: int, parent: int) -> None:
         self.targets[parent].append(i)
@@ -109,8 +112,20 @@ class _Flow:
             self.edges(inst.operands, i)
         if inst.op in ("reduce", "scan") or inst.attr("map") == "lanes":
             self.seed(i, 1)
+        if inst.attr("map") == "teams":
+            self.seed(i, self.narrowed(inst.attr("lanes")))
 
-    def result(self, inst: Inst) -> None:
+    def once(self, i: int, regions: Regions) -> int:
+        """The span of the result of an instruction that happens once for those that reach it together."""
+        for p in regions.parents(i):
+            around = regions.insts[p]
+            if around.op in ("reduce", "scan") or around.attr("map") == "lanes":
+                return 1
+            if around.attr("map") == "teams":
+                return self.narrowed(around.attr("lanes"))
+        return self.alone
+
+    def result(self, inst: Inst, i: int, regions: Regions) -> None:
         op, name = inst.op, inst.result.name
         quotient = self.quotient(inst) if op in _QUOTIENTS else 0
         if quotient:
@@ -120,10 +135,14 @@ class _Flow:
             self.seed(name, self.narrowed(inst.attr("width", 1)))
         else:
             how = inst.attr("map") if inst.attrs else None
-            if op in ("atomic", "prefix", "reduce", "scan") or how == "lanes":
+            if op in ("prefix", "reduce", "scan") or how == "lanes":
                 self.seed(name, 1)
+            if op == "atomic":
+                self.seed(name, self.once(i, regions))
             if how == "blocks":
                 self.seed(name, self.group)
+            if how == "teams":
+                self.seed(name, self.narrowed(inst.attr("lanes")))
             self.edges(inst.operands, name)
 
     def quotient(self, inst: Inst) -> int:

@@ -12,8 +12,8 @@ E0515  attributes are known, typed, among the choices, in name order, and all re
 E0516  the opcode is legal at the stage
 E0517  `break` and `continue` stand in a serial loop, `contribute` and `prefix` directly in their `reduce` and `scan`, and each
        `reduce` has exactly one `contribute`, of a dtype that fits its cell
-E0518  a constant index lies inside a constant extent (not under an `if`, which may guard it; before prove-parallel, which
-       reports the author's mistakes, nothing is checked)
+E0518  a constant index lies inside a constant extent (not that of a `copy`, which may lie outside, nor under an `if`, which may guard
+       it; before prove-parallel, which reports the author's mistakes, nothing is checked)
 E0519  nothing writes an `in` parameter
 E0520  storage fits its space: cells have no shape, locals and shared arrays a constant one, strides match the rank
 E0521  what a block or group of threads does together is not under divergent control

@@ -42,9 +42,12 @@ class _Owners:
 
     def foreign(self, at: int, buffer: Buffer, box) -> str | None:
         """Why the access is not to the own element, or None."""
-        loop = next((p for p in self.regions.parents(at) if self.insts[p].attr("map") == "lanes"), -1)
-        if loop < 0:
+        loops = [p for p in self.regions.parents(at) if self.insts[p].attr("map") in ("lanes", "teams")]
+        if not loops:
             return "it is accessed outside of a loop spread over threads"
+        loop = loops[0]
+        if len(loops) > 1 or self.insts[loop].attr("map") == "teams":
+            return "it is accessed in a loop inside a loop spread over threads"
         bounds = [x.value for x in self.insts[loop].operands if isinstance(x, Const)]
         count = prod(n.value for n in buffer.shape)
         if bounds != [0, count][: len(self.insts[loop].operands)] or len(bounds) != len(self.insts[loop].operands):

@@ -33,6 +33,16 @@ def _lesser_zero(a, b):
 _max, _min = _order_zeros(np.maximum, _greater_zero), _order_zeros(np.minimum, _lesser_zero)
 
 
+def _drop_nan(pick):
+    """The other operand where one is NaN. (NumPy's fmin and fmax give NaN for a signalling one, in some lanes.)"""
+
+    def f(a, b):
+        r = pick(a, b)
+        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, r)) if np.isnan(r).any() else r
+
+    return f
+
+
 def two_sum(a, b):
     """s, e with s = a + b rounded and s + e = a + b exactly (Knuth), overflow aside."""
     s = a + b
@@ -132,8 +142,8 @@ FLOAT = {
     "div": np.divide,
     "min": _min,
     "max": _max,
-    "minnum": _order_zeros(np.fmin, _lesser_zero),
-    "maxnum": _order_zeros(np.fmax, _greater_zero),
+    "minnum": _drop_nan(_min),
+    "maxnum": _drop_nan(_max),
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
