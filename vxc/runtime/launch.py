@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from vxc.binding import ArrayParam, Binding, Described, signature
 from vxc.cuda.names import kernel_symbol
@@ -219,7 +218,7 @@ def _staged(param: ArrayParam, given: np.ndarray | None, binding: Binding) -> tu
     if param.strides is not None:
         strides = tuple(binding.dims[s] if isinstance(s, str) else s for s in param.strides)
     raw = poisoned(span(shape, strides), param.dtype)
-    view = as_strided(raw, shape, [s * raw.itemsize for s in strides])
+    view = np.ndarray(shape, raw.dtype, raw, strides=[s * raw.itemsize for s in strides])
     if given is not None:
         view[...] = given.view(param.dtype.numpy)
     return raw, view
