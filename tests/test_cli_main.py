@@ -89,6 +89,9 @@ def test_names_beyond_ascii_in_any_locale(tmp_path, locale):
     bad = process("check", "falsch.vx", cwd=tmp_path, **locale)
     assert bad.returncode == 1
     assert bad.stderr.decode().startswith("error[E0201]: nothing is named `γ` here\n  --> falsch.vx:1:67\n")
+    (tmp_path / "über.vx").write_text('import "größe.vx";', "utf-8")
+    importing = process("check", "über.vx", cwd=tmp_path, **locale)
+    assert (importing.returncode, importing.stderr) == (0, b"")
     ir = process("compile", "größe.vx", "--emit", "ir", "-o", "größe.vxir", cwd=tmp_path, **locale)
     assert (ir.returncode, ir.stderr) == (0, b"")
     assert (tmp_path / "größe.vxir").read_text("utf-8").startswith("plan @größe(%n: i64, @α: f32[%n] in, ")

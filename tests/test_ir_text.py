@@ -229,6 +229,10 @@ def test_mistakes(text, code, line, column, message):
     assert f"--> t.vxir:{line}:{column}\n" in rendered
 
 
+def test_an_integer_of_any_length_is_read():
+    assert fails(kernel("print " + "9" * 5000)).partition("\n")[0].endswith("99 is not a value of i64")
+
+
 def test_what_follows_from_a_mistake_is_not_reported():
     rendered = fails(kernel("%0: f32 = laod @x, 0", "%1: f32 = neg %0", "%2: f32 = add %1, %1", "print %q", "print %q"))
     assert rendered.count("error[") == 2

@@ -19,7 +19,7 @@ from vxc.dtypes import BOOL, I64
 from vxc.semantics import cast, evaluate
 
 ROWS = 1 << 21  # executions of one access that are worth a table
-ALL_ROWS = 1 << 22  # over all instances
+ALL_ROWS = 1 << 24  # over all instances, those counted that conditions drop and that make an instance too large
 INSTANCES = 256  # sizes tried
 SMALL = (1, 2, 3, 4)
 CONSTANT = 1 << 12  # constants above this are not tried as sizes
@@ -30,6 +30,13 @@ Executions = tuple[dict[str, np.ndarray], int]  # columns of index values, and t
 
 class TooLarge(Exception):
     """An instance with more than ROWS executions."""
+
+
+@dataclass
+class Work:
+    """Rows made so far."""
+
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,16 +63,15 @@ def free_symbols(facts: KernelFacts, accesses: Iterable[Access]) -> list[str]:
 def find_collision(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) -> tuple[Collision | None, bool]:
     """(collision or None, whether the search saw every instance there is). The accesses are enumerable and of one buffer."""
     symbols = free_symbols(facts, accesses)
-    complete, seen = not symbols, 0
+    complete, work = not symbols, Work()
     for sizes in _instances(facts, symbols, accesses):
-        if seen > ALL_ROWS:
+        if work.rows > ALL_ROWS:
             return None, False
         try:
-            executions = [_executions(access, sizes) for access in accesses]
+            executions = [_executions(access, sizes, work) for access in accesses]
         except TooLarge:
             complete = False
             continue
-        seen += sum(rows for _, rows in executions)
         collision = _collide(facts, loop, accesses, executions, sizes)
         if collision:
             return collision, True
@@ -168,7 +174,7 @@ def _nearest(pair: tuple[int, int], p: np.ndarray, kinds: np.ndarray) -> tuple[i
     return a, next((n for n in range(a + 1, b) if p[n] != p[a] and kinds[n] == kinds[b]), b)
 
 
-def _executions(access: Access, sizes: Mapping[str, int]) -> Executions:
+def _executions(access: Access, sizes: Mapping[str, int], work: Work) -> Executions:
     """Columns of index values, one row for each execution of the access, and the number of rows."""
     table: dict[str, np.ndarray] = {name: np.int64(v) for name, v in sizes.items()}
     rows = 1
@@ -182,6 +188,7 @@ def _executions(access: Access, sizes: Mapping[str, int]) -> Executions:
         offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         table[loop.index.name] = np.repeat(start, counts) + offsets * np.repeat(step, counts)
         rows = total
+        work.rows += rows
     kept = np.ones(rows, bool)
     for condition, holds in access.guards:
         kept &= (evaluate_form(condition, table) != 0) == holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from os.path import realpath
@@ -31,14 +32,19 @@ class Items:
 
 def read_beside(path: str, importer: Source) -> Source:
     """The file at `path`, relative to the file that imports it."""
-    return read_source(Path(importer.name).parent / path)
+    return read_source(os.fsdecode(_native(str(Path(importer.name).parent / path))))
+
+
+def _native(name: str) -> bytes:
+    """A name as it is on disk, whatever the locale says."""
+    return name.encode("utf-8", "replace")
 
 
 def collect(module: syntax.Module, source: Source, resolve: Resolve = read_beside) -> Items:
     """The items of a module and of its imports, each file once, by whatever path it is reached."""
     items = Items()
     names: dict[str, tuple[Source, Span]] = {}
-    seen = {_file(source.name)}
+    seen = {realpath(_native(source.name))}
     todo: list[tuple[syntax.Module, Source, tuple[str, ...]]] = [(module, source, (source.name,))]
     while todo:
         here, text, path = todo.pop(0)
@@ -51,11 +57,6 @@ def collect(module: syntax.Module, source: Source, resolve: Resolve = read_besid
             else:
                 _add(items, item, text, names)
     return items
-
-
-def _file(name: str) -> bytes:
-    """The one path of the file of a source, whose name is UTF-8 whatever the locale."""
-    return realpath(name.encode("utf-8", "surrogatepass"))
 
 
 def _misplaced(item: syntax.Item, text: Source) -> list[Diagnostic]:
@@ -72,8 +73,8 @@ _POSITIONS = {syntax.Fn: "fn", syntax.Extern: "extern fn", syntax.Import: "impor
 def _import(items: Items, item: syntax.Import, text: Source, path: tuple[str, ...], seen: set, todo: list, resolve: Resolve) -> None:
     try:
         found = resolve(item.path, text)
-        way = [_file(name) for name in path]
-        if (file := _file(found.name)) in way:
+        way = [realpath(_native(name)) for name in path]
+        if (file := realpath(_native(found.name))) in way:
             chain = " -> ".join([*path[way.index(file) :], found.name])
             hint = "move what both need to a third file" if file != way[-1] else "remove it: a file has its own items"
             raise VxcError(Diagnostic("E0225", f"files import each other: {chain}", text, item.span, help=hint))
