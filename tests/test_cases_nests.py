@@ -149,3 +149,12 @@ def test_parts_of_a_sum_over_a_tile_of_the_block(threads):
         shared s: f32[40]; copy(x[b, :], s); y[b] = @parts(2) sum(z * s[39 - b]); }} }}"""
     x, z = small(3, 40), small(100)
     assert run(text, x=x, z=z).tolist() == (z.sum() * x[np.arange(3), 39 - np.arange(3)]).tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("store", ["y[i + t] = t as i32;", "let v = sum(x[i]); y[i + t] = v + (t as i32);"])
+def test_each_trip_writes_over_what_other_threads_wrote_before(store, threads):
+    """The array is never read: still the last trip's value stands."""
+    text = block("x: i32[40, 3], out y: i32[48]", f"serial t in 9 {{ parallel i in 40 {{ {store} }} }}", threads)
+    x = np.zeros((40, 3), np.int32)
+    assert run(text, x=x).tolist() == [min(e, 8) for e in range(48)]
