@@ -43,7 +43,8 @@ def test_a_row_and_then_an_element_of_it(threads):
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_copied_row_is_read_by_teams_after_a_barrier_of_the_block(threads):
-    text = block("x: f32[3], out y: f32[3, 3]", "shared s: f32[3]; copy(x, s); parallel i in 3 { y[i] = s[2 - i]; y[i, 1] += 1.0; }", threads)
+    body = "shared s: f32[3]; copy(x, s); parallel i in 3 { y[i] = s[2 - i]; y[i, 1] += 1.0; }"
+    text = block("x: f32[3], out y: f32[3, 3]", body, threads)
     x = small(3)
     assert run(text, x=x).tolist() == (x[::-1, None] + np.array([0, 1, 0])).tolist()
 
@@ -64,8 +65,9 @@ def test_a_team_reads_a_whole_fragment(threads):
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_thread_reads_a_whole_fragment(threads):
-    text = block("x: i32[40], out y: i32[40]", """fragment f: i32[40]; copy(x, f);
-        parallel i in 40 { var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }""", threads)  # fmt: skip
+    body = """fragment f: i32[40]; copy(x, f); parallel i in 40 {
+        var n = 0 as i32; serial r in 2 { parallel j in 40 { local m: i32[1] = f[j]; } n += f[(i + r) % 40]; } y[i] = n; }"""
+    text = block("x: i32[40], out y: i32[40]", body, threads)
     x = small(40, dtype="i4")
     assert run(text, x=x).tolist() == (x + np.roll(x, -1)).tolist()
 
@@ -85,7 +87,7 @@ FAR = 1 << 33
 def test_iterations_far_apart_in_a_block():
     text = block(
         "x: i32[6, 5], out y: i32[6, 5]",
-        f'@independent("one place each") parallel g in 0..{6 * FAR} step {FAR} {{ let i = g // {FAR}; y[i, 0] = x[5 - i, 0]; y[i] = x[5 - i]; }} '
+        f'@independent("one place each") parallel g in 0..{6 * FAR} step {FAR} {{ let i = g // {FAR}; y[i, 0] = 8; y[i] = x[5 - i]; }} '
         f'@independent("one place each") parallel g in 0..{6 * FAR} step {FAR} {{ let i = g // {FAR}; y[i, 1] *= 2; }}',
         64,
     )
@@ -138,3 +140,21 @@ def test_a_copy_of_a_row_that_there_is_not(row):
     text = block("x: i32[4, 5], out y: i32[5]", f"shared s: i32[5]; copy(x[{row}, :], s, pad = 7); copy(s, y);", 32)
     x = small(4, 5, dtype="i4")
     assert run(text, x=x).tolist() == (x[row].tolist() if 0 <= row < 4 else [7] * 5)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_parts_of_a_sum_over_a_tile_of_the_block(threads):
+    """Its parts stay in the launch that fills the tile."""
+    text = f"""kernel k(x: f32[3, 40], z: f32[100], out y: f32[3]) {{ @threads({threads}) grid b in 3 {{
+        shared s: f32[40]; copy(x[b, :], s); y[b] = @parts(2) sum(z * s[39 - b]); }} }}"""
+    x, z = small(3, 40), small(100)
+    assert run(text, x=x, z=z).tolist() == (z.sum() * x[np.arange(3), 39 - np.arange(3)]).tolist()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("store", ["y[i + t] = t as i32;", "let v = sum(x[i]); y[i + t] = v + (t as i32);"])
+def test_each_trip_writes_over_what_other_threads_wrote_before(store, threads):
+    """The array is never read: still the last trip's value stands."""
+    text = block("x: i32[40, 3], out y: i32[48]", f"serial t in 9 {{ parallel i in 40 {{ {store} }} }}", threads)
+    x = np.zeros((40, 3), np.int32)
+    assert run(text, x=x).tolist() == [min(e, 8) for e in range(48)]

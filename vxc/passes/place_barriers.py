@@ -23,10 +23,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
-from vxc.ir.kernel import Const, Inst, Kernel, Value
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
-from vxc.ir.walk import OPENERS, Regions
+from vxc.ir.walk import OPENERS, Regions, definitions
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
 from vxc.target import WARP
@@ -88,7 +88,7 @@ class _Numbering:
     def define(self, at: int, inst: Inst) -> None:
         if not isinstance(inst.result, Value):
             return
-        lanes = inst.op in ("reduce", "scan") or inst.attr("map") in ("lanes", "teams")
+        lanes = _spread(inst)
         if OPS[inst.op].pure or lanes:
             parts = [self.of(x) for x in inst.operands if not lanes or isinstance(x, (Const, Value))]
             how = inst.attr("layout") if lanes else inst.attrs
@@ -126,6 +126,16 @@ def place(kernel: Kernel) -> tuple[list[Inst], list[_Met]]:
     return walk.out, walk.met
 
 
+def _spread(inst: Inst) -> bool:
+    """Whether lanes, or teams of them, share the iterations."""
+    return inst.op in ("reduce", "scan") or inst.attr("map") in ("lanes", "teams")
+
+
+def _repeats(inst: Inst) -> bool:
+    """Whether lanes together run the body several times."""
+    return inst.op == "while" or (inst.op == "loop" and inst.attr("map") != "blocks")
+
+
 class _Walk:
     """The walk in program order. `shared` names the buffers that matter, `overlaps` those that share bytes with another."""
 
@@ -133,11 +143,40 @@ class _Walk:
         self.insts = kernel.insts
         self.regions = Regions.of(kernel.insts)
         self.tokens = _tokens(kernel.insts, self.regions)
+        self.made = definitions(kernel.insts)
         self.overlaps = _overlaps(kernel.insts)
         modes = _modes(self.tokens)
         self.shared = {b for b, m in modes.items() if ("w" in m and len(m) > 1) or self.overlaps.get(b)}
+        self.shared |= {b for at, found in self.tokens.items() for b, token, writes in found if writes and self.follows_itself(at, token)}
         self.out: list[Inst] = []
         self.met: list[_Met] = []
+
+    def follows_itself(self, at: int, token: _Token) -> bool:
+        """Whether a write by lanes may meet itself in a later trip of a loop around them: its elements vary, and may be the same ones."""
+        around = list(self.regions.parents(at))
+        teams = [n for n, p in enumerate(around) if self.insts[p].attr("map") == "teams"]
+        lanes = [n for n, p in enumerate(around) if _spread(self.insts[p]) and n not in teams] or teams
+        outside = around[lanes[-1] + 1 :] if lanes else []
+        trips = [p for p in outside if _repeats(self.insts[p]) and self.insts[p].attr("kind") != "parallel"]
+        return any(token.since >= p and not self.distinct(at, p) for p in trips)
+
+    def distinct(self, at: int, loop: int) -> bool:
+        """Whether some index of the access at `at` is another one in every trip, whatever else it is made of."""
+        index = self.insts[loop].result
+        return any(self.injective(x, index, loop) for access in accesses(self.insts[at]) for x in access.box)
+
+    def injective(self, x: Operand, index: Operand | None, loop: int) -> bool:
+        """Whether `x` is the loop's index, plus or minus what the loop leaves alone, times a constant."""
+        while x != index:
+            at = self.made.get(x.name) if isinstance(x, Value) else None
+            inst = None if at is None else self.insts[at]
+            if inst is None or inst.op not in ("add", "sub", "mul"):
+                return False
+            moving = [y for y in inst.operands if isinstance(y, Value) and self.made.get(y.name, -1) >= loop]
+            if len(moving) != 1 or (inst.op == "mul" and not any(isinstance(y, Const) and y.value for y in inst.operands)):
+                return False
+            x = moving[0]
+        return True
 
     def range(self, positions: range, group: int) -> None:
         """Place barriers in a body that `group` lanes run together."""
@@ -145,7 +184,7 @@ class _Walk:
         at = positions.start
         while at < positions.stop:
             inst = self.insts[at]
-            spread = inst.op in ("reduce", "scan") or inst.attr("map") in ("lanes", "teams")
+            spread = _spread(inst)
             if spread or at in self.tokens:
                 last = self.regions.end[at] if spread else at
                 self.meet(inst, self.found(range(at, last + 1)), pending, group)
@@ -190,7 +229,7 @@ class _Walk:
 
     def enter(self, inst: Inst, at: int, pending: _Pending, stack: list) -> None:
         """Note what holds where a region begins; a loop in row scope may follow itself."""
-        loops = inst.op == "while" or (inst.op == "loop" and inst.attr("map") != "blocks")
+        loops = _repeats(inst)
         inside = _Pending()
         if loops:
             for i in self.regions.body(at):

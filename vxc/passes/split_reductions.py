@@ -10,8 +10,8 @@ After:  a launch runs each part of each row as an iteration of its own and leave
     end %j                                              ..
                                                         %0: f32 = load @parts1.k, %i, %p
 
-Where the elements depend on what the row did before (memory that this kernel writes, earlier reductions of one part), or the
-result is an index, the reduction stays whole; lower-to-threads then runs its parts one after another.
+Where the elements depend on what the row did before (memory that this kernel writes, earlier reductions of one part), the result is an
+index, or a block of a `grid` reduces, the reduction stays whole; lower-to-threads then runs its parts one after another.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def _splittable(kernel: Kernel, context: Context) -> tuple[Nest, int] | None:
 def _reason_against(nest: Nest, regions: Regions, at: int, kernel: Kernel) -> str | None:
     if nest.body[at].attr("op") in ("argmax", "argmin"):
         return "its result is an index"
+    if nest.loops[0].attr("threads"):
+        return "it is work of one block"
     if any(not _whole(loop, kernel) for loop in nest.loops):
         return "the parallel loops around it do not run from 0 over a dimension"
     written = {a.buffer.name for inst in kernel.insts for a in accesses(inst) if "w" in a.mode and a.buffer.space in ("param", "workspace")}
