@@ -29,7 +29,8 @@ class Who(NamedTuple):
     """Accessors of one instruction, lane by lane: owner = block << 32 | thread, epoch = block barriers << 32 | clock of the warp.
 
     The clock ticks at every barrier of a group; `groups` [level, lane] is its time at the last one that ordered the lane with those at
-    that level, None where there was none. Where a block has several roles, `known` says how many epochs of each of them are ordered before this access by `role`.
+    that level, None where there was none. Where a block has several roles, `known` says how
+    many epochs of each of them are ordered before this access by `role`.
     """
 
     owner: np.ndarray

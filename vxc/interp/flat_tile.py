@@ -161,7 +161,8 @@ class Parallel(Axis):
         if how == "teams":  # an iteration's team is spoken of by its first lane
             lanes = self.step.inst.attr("lanes")
             return Place(outer, thread + ticks % (m.width // lanes) * lanes, False)
-        return Place(outer, thread + threads_of(m, self.step, self.step.inst.attr("layout", "[i] -> [i, 0]"), self.total).take(ticks), False)
+        layout = self.step.inst.attr("layout", "[i] -> [i, 0]")
+        return Place(outer, thread + threads_of(m, self.step, layout, self.total).take(ticks), False)
 
 
 def threads_of(m: TileMachine, step: Step, text: str, count: int) -> np.ndarray:
