@@ -128,6 +128,16 @@ THREAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("operands, message", [
+    ("@y, 0", "E0513 operand @y of `acquire` is not a ring"),
+    ("0, @y", "E0513 operand 0 of `acquire` is not a ring"),
+    ("@y", "E0513 `acquire` takes (ring, index), not 1 operand; @y has 1 dimensions"),
+    ("", "E0513 `acquire` takes (ring, index), not 0 operands"),
+])  # fmt: skip
+def test_what_is_no_use_of_a_ring(operands, message):
+    assert broken(f'role {{name="a", warps=1}}; acquire {operands}; end', "team", "{group=32, threads=32} ") == [message]
+
+
 @pytest.mark.parametrize("body, message", TILE, ids=[m for _, m in TILE])
 def test_tile(body, message):
     assert broken(body)[0] == message

@@ -31,6 +31,34 @@ from vxc.source import Source
 from vxc.target import DEFAULT_ARCH, Target, target as target_of
 
 
+class _Collector:
+    """The cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically.
+
+    It is the process's, so threads that compile at the same time count: the first turns it off, the last one on again if it was on.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.compiling, self.was_on = Lock(), 0, False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        with self.lock:
+            if not self.compiling:
+                self.was_on = gc.isenabled()
+                gc.disable()
+            self.compiling += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.compiling -= 1
+                if not self.compiling and self.was_on:
+                    gc.enable()
+
+
+_COLLECTOR = _Collector()
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A kernel or program on its way. `tile` is the plan that the passes start from; `typed` is None if that was IR; `source` is
@@ -72,7 +100,8 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
+        with _COLLECTOR.paused():
+            return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
     def binary(self) -> Binary:
@@ -115,34 +144,6 @@ def compile(
         chosen = name or only(program_names(module) or kernel_names(module), source)
         typed = check(module, source, chosen, defines, reduce_chunk=reduce_chunk)
         return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
-
-
-class _Collector:
-    """The cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically.
-
-    It is the process's, so threads that compile at the same time count: the first turns it off, the last one on again if it was on.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.compiling, self.was_on = Lock(), 0, False
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        with self.lock:
-            if not self.compiling:
-                self.was_on = gc.isenabled()
-                gc.disable()
-            self.compiling += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.compiling -= 1
-                if not self.compiling and self.was_on:
-                    gc.enable()
-
-
-_COLLECTOR = _Collector()
 
 
 def compile_typed(

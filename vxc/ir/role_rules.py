@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vxc.ir.kernel import Inst, Kernel
+from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.ops import OPS, RING_OPS
 from vxc.ir.walk import Regions
 from vxc.target import WARP
@@ -30,10 +30,11 @@ class Roles:
     @classmethod
     def of(cls, kernel: Kernel, regions: Regions) -> Roles:
         at = tuple(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
-        users = {inst.result.name: {op: set() for op in RING_OPS} for inst in kernel.insts if inst.op == "ring"}
+        users = {inst.result.name: {op: set() for op in RING_OPS} for inst in kernel.insts if inst.op == "ring" and inst.result}
         for i, inst in enumerate(kernel.insts):
-            if inst.op in RING_OPS:
-                users[inst.operands[0].name][inst.op].add(regions.innermost(i, ("role",)))
+            ring = inst.operands[0] if inst.op in RING_OPS and inst.operands else None
+            if isinstance(ring, Buffer) and ring.name in users:  # else another rule says what is wrong
+                users[ring.name][inst.op].add(regions.innermost(i, ("role",)))
         return cls(kernel, regions, at, users)
 
     @property
