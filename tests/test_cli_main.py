@@ -132,3 +132,24 @@ def test_doctor_is_content_where_kernels_compile(monkeypatch, missing, status):
     assert got.status == status
     assert f"{missing:8} missing  detail\n" in got.out and got.out.endswith(f"\n{missing}: advice\n")
     assert json.loads(vxc("doctor", "--json").out)["able_to_compile"] == (status == 0)
+
+
+@pytest.mark.parametrize("command", ["ops", f"check {ROOT / 'samples' / 'saxpy.vx'}"])
+def test_closed_output_is_no_failure(command):
+    got = subprocess.run(["bash", "-c", f"{sys.executable} -m vxc {command} >&-"], capture_output=True, text=True, cwd=ROOT)
+    assert (got.returncode, got.stderr) == (0, "")
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments, status",
+    [
+        (("-a", f"a=0x{DIGITS}"), 1), (("-D", f"N={DIGITS}"), 2), (("-a", f"x=rand:f32[{DIGITS}]"), 1),
+        (("--seed", "-1"), 2),
+    ],
+)  # fmt: skip
+def test_numbers_that_fit_nowhere(arguments, status):
+    got = vxc("run", ROOT / "samples" / "saxpy.vx", *arguments)
+    assert got.status == status and "internal error" not in got.err and len(got.err) < 20_000

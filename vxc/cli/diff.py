@@ -21,7 +21,7 @@ RANDOM_SETS, SPECIAL = 3, "special values"
 
 @click.command()
 @click.argument("files", metavar="FILE.vx...", nargs=-1, required=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
 @kernel_options
 def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
     """Compare all executors on random inputs and on special values.

@@ -27,7 +27,7 @@ _WIDTH = 120
 
 @click.command()
 @click.option("-n", "number", metavar="N", type=click.IntRange(0), help=f"Programs to run; default: {_PROGRAMS}, or until --time is over.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the first program; the others count up.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first program; the others count up.")
 @click.option("--time", "seconds", metavar="SECONDS", type=click.FloatRange(0), help="Begin no program after so long.")
 @click.option("--on", type=click.Choice(["gpu", "flat"]), help="gpu: also on the GPU, the default where there is one; flat: never.")
 @click.option("-j", "jobs", metavar="JOBS", type=click.IntRange(1), help="Processes at a time; default: one for each core.")

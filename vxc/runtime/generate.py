@@ -125,7 +125,7 @@ def generate_text(text: str, *, name: str, seed: int) -> np.ndarray:
     return generate(found["kind"], dtype, shape, arguments, name=name, seed=seed)
 
 
-_TEXT = re.compile(r"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*\d*(\s*,\s*\d+)*\s*)\](?P<arguments>(:[^:]*)*)")
+_TEXT = re.compile(r"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*\d{,20}(\s*,\s*\d{1,20})*\s*)\](?P<arguments>(:[^:]*)*)")
 
 
 def malformed(name: str, message: str) -> VxcError:
