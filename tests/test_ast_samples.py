@@ -95,7 +95,9 @@ def test_a_row_of_infinite_scores_gives_zero_and_nan_stays():
     assert not tiled[0, 0].any() and np.isfinite(tiled[0, 1]).all() and np.isnan(tiled[0, 2]).all()
 
 
-@pytest.mark.parametrize("heads, keys, dtype, want", [(1, 16, F32, 0.075), (8, 2048, F32, 10.235), (8, 2048, F16, 10.234375)])
+@pytest.mark.parametrize(
+    "heads, keys, dtype, want", [(1, 16, F32, 0.075), (8, 2048, F32, 10.235), (8, 2048, F16, 10.234375), (1, 16384, F32, 81.915)]
+)
 def test_equal_scores_average_the_values(heads, keys, dtype, want):
     v = np.broadcast_to((0.01 * np.arange(keys))[:, None], (heads, keys, 64)).astype(dtype.numpy)
     q, k = np.zeros((heads, 64), np.float32), np.full((heads, keys, 64), 0.01, np.float32)
@@ -123,3 +125,9 @@ def test_dequantisation_of_a_part_of_a_tile():
     b = RNG.integers(0, 256, (5, 3, 16, 8), np.uint8)
     got = sample("dequant_u4_copy", {"N": 80, "K": 48}, b=b)
     equal(got["w"], REFERENCES["dequant_u4_copy"](b)["w"])
+
+
+def test_the_three_forms_of_dequantisation_give_the_same_bits():
+    b = RNG.integers(0, 256, (16, 8, 16, 8), np.uint8)
+    forms = [sample(f"dequant_u4_{form}", {"N": 256, "K": 128}, b=b)["w"] for form in ("manual", "parallel", "copy")]
+    assert forms[0].tobytes() == forms[1].tobytes() == forms[2].tobytes()
