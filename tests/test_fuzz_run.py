@@ -191,7 +191,7 @@ def test_no_programs():
 
 
 def test_the_time_bounds_a_run():
-    got = vxc("fuzz", "--time", 0.5, "-j", 1, "--on", "flat")
+    got = vxc("fuzz", "--time", 1, "-j", 1, "--on", "flat")
     assert got.status == 0 and float(got.out.split(" in ")[1].split(" s,")[0]) < 20
 
 

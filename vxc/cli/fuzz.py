@@ -28,14 +28,14 @@ _WIDTH = 120
 @click.command()
 @click.option("-n", "number", metavar="N", type=click.IntRange(0), help=f"Programs to run; default: {_PROGRAMS}, or until --time is over.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first program; the others count up.")
-@click.option("--time", "seconds", metavar="SECONDS", type=click.FloatRange(0), help="Begin no program after so long.")
+@click.option("--time", "seconds", metavar="SECONDS", type=click.IntRange(0), help="Begin no program after so long.")
 @click.option("--on", type=click.Choice(["gpu", "flat"]), help="gpu: also on the GPU, the default where there is one; flat: never.")
 @click.option("-j", "jobs", metavar="JOBS", type=click.IntRange(1), help="Processes at a time; default: one for each core.")
 @click.option("-o", "folder", metavar="DIR", default=".", show_default=True, help="Where failing programs go, as DIR/STEP/seed-N.vxt.")
 @click.option("--replay", metavar="FILE", help="Run the program of such a file again instead; exit 0 if executors agree now.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    number: int | None, seed: int, seconds: float | None, on: str | None, jobs: int | None, folder: str, replay: str | None, as_json: bool
+    number: int | None, seed: int, seconds: int | None, on: str | None, jobs: int | None, folder: str, replay: str | None, as_json: bool
 ) -> Status:
     """Compare all executors on generated programs.
 
