@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vxc.analysis.access import Access, KernelFacts
+from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Form
 
 
@@ -26,7 +26,7 @@ class OutOfRange:
 
 def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
     for access in facts.accesses:
-        if access.guards or not access.regular:
+        if access.guards or not access.regular or any(map(_never_runs, access.loops)):
             continue
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             if index.value is not None:
@@ -35,6 +35,11 @@ def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
                     yield OutOfRange(access, d, index, extent, index.value < 0)
             elif access.loops and _attains_its_range(index, access):
                 yield from _varying(access, d, index, extent)
+
+
+def _never_runs(loop: LoopFact) -> bool:
+    bounds = [f.value for f in (loop.start, loop.stop, loop.step)]
+    return None not in bounds and bounds[2] != 0 and not range(*bounds)
 
 
 def _varying(access: Access, d: int, index: Form, extent: Form) -> Iterator[OutOfRange]:
