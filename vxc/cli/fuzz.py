@@ -14,7 +14,7 @@ import click
 from vxc.cli.common import Status, is_ir, note, print_json, progress, show
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.fuzz.case import Case
-from vxc.fuzz.counts import known
+from vxc.fuzz.counts import UNREACHED, known
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure
 from vxc.fuzz.run import MOST_REJECTED, SHRINK, Found, Run, again, outcomes, settle
 from vxc.runtime.driver import driver, unavailable
@@ -130,7 +130,7 @@ def _print(run: Run, executors: Executors) -> None:
         print(f"all executors fault with {code}: {_seeds(sorted(s for s, c in run.faults.items() if c == code))}")
     if run.counts:
         _paragraph("made of", (f"{name} {times:,}" for name, times in sorted(run.counts.items())))
-        _paragraph("never made", (name for name in known() if name not in run.counts))
+        _paragraph("never made", sorted(known() - {*run.counts, *UNREACHED}))
 
 
 def _verdict(run: Run, executors: Executors) -> str:
@@ -170,5 +170,5 @@ def _as_dict(run: Run, founds: list[Found], executors: Executors) -> dict:
         "faults": {str(seed): code for seed, code in sorted(run.faults.items())},
         "failures": [_failure(f.failure) | {"seeds": f.seeds, "file": f.path, "lines": f.lines} for f in founds],
         "counts": dict(sorted(run.counts.items())),
-        "never": [name for name in known() if name not in run.counts],
+        "never": sorted(known() - {*run.counts, *UNREACHED}),
     }

@@ -13,7 +13,7 @@ stands what the filetest expects.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,8 @@ from vxc.dtypes import DType
 from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.parse import parse
 from vxc.frontend.syntax import Module
-from vxc.frontend.typed import Array, TypedKernel
+from vxc.frontend.typed import Array, Const, TypedKernel, Var
+from vxc.frontend.typed_program import TypedProgram
 from vxc.fuzz.program import Program
 from vxc.inputs import Call, shapes
 from vxc.runtime.arrays import read_argument
@@ -47,9 +48,9 @@ class Case:
     @classmethod
     def of(cls, program: Program) -> Case:
         """A generated program with its arguments."""
-        named = {d.text: str(d.size) for a in program.arrays for d in a.dims if d.text.isidentifier() and not d.fixed}
+        named = {name: str(size) for name, size in program.sizes.items()}
         scalars = {name: _text(value) for name, value in program.scalars}
-        arrays = {a.name: describe(a.fill, a.dtype, [d.size for d in a.dims]) for a in program.arrays if a.mode != "out"}
+        arrays = {a.name: describe(a.fill, a.dtype, [d.size for d in a.dims], a.spaced) for a in program.arrays if a.mode != "out"}
         return cls(program.text, named | scalars | arrays, program.seed)
 
     @classmethod
@@ -65,24 +66,25 @@ class Case:
     def source(self) -> Source:
         return Source(self.name, self.text)
 
-    def typed(self) -> tuple[Module, TypedKernel]:
+    def typed(self) -> tuple[Module, TypedKernel | TypedProgram]:
         """The only program, else the only kernel, parsed and checked. Raises VxcError."""
         source = self.source
         module = parse(source)
         return module, check(module, source, only(program_names(module) or kernel_names(module), source))
 
-    def call(self, kernel: TypedKernel) -> Call:
+    def call(self, kernel: TypedKernel | TypedProgram) -> Call:
         """The arguments. Raises VxcError E0708..E0710."""
         return call(self.arguments, [d.name for d in kernel.dims], [p.name for p in kernel.params], self.seed)
 
-    def fitted(self, kernel: TypedKernel) -> Case:
+    def fitted(self, kernel: TypedKernel | TypedProgram) -> Case:
         """The same for a kernel whose parameters have changed: sizes and scalars that it has, arrays as it declares them."""
         sizes = {d.name: self.arguments.get(d.name, "3") for d in kernel.dims}
         scalars = {p.name: self.arguments.get(p.name, "1") for p in kernel.params if not isinstance(p, Array)}
         given = call(sizes | scalars, sizes, scalars, 0)
         wanted = shapes(kernel, {}, given.scalars, given.dims, {a.name for a in kernel.arrays})
         fills = {a.name: _fill(self.arguments.get(a.name, "rand")) for a in kernel.arrays}
-        arrays = {a.name: describe(fills[a.name], a.dtype, wanted[a.name]) for a in kernel.arrays if a.mode != "out"}
+        inputs = [a for a in kernel.arrays if a.mode != "out"]
+        arrays = {a.name: describe(fills[a.name], a.dtype, wanted[a.name], _pitches(a, given.dims)) for a in inputs}
         return replace(self, arguments=sizes | scalars | arrays)
 
     def file(self, headline: str, *more: str) -> str:
@@ -92,16 +94,23 @@ class Case:
         return "".join(f"# {line}\n" for line in lines) + self.text.rstrip("\n") + "\n" + SEPARATOR
 
 
-def describe(fill: tuple, dtype: DType, shape: Collection[int]) -> str:
-    """`KIND:DTYPE[DIM,...]:ARGUMENT...` of a kind of array and its arguments."""
+def describe(fill: tuple, dtype: DType, shape: Collection[int], pitches: Iterable[int | None]) -> str:
+    """`KIND:DTYPE[DIM,...]:ARGUMENT...` of a kind of array and its arguments; a dimension that has a pitch is `DIM:PITCH`."""
     kind, *arguments = map(str, fill)
-    return ":".join([kind, f"{dtype}[{','.join(map(str, shape))}]", *arguments])
+    dims = [str(size) if pitch is None else f"{size}:{pitch}" for size, pitch in zip(shape, pitches)]
+    return ":".join([kind, f"{dtype}[{','.join(dims)}]", *arguments])
+
+
+def _pitches(array: Array, dims: Mapping[str, int]) -> list[int | None]:
+    """The pitches that are declared as a number or a name."""
+    written = array.pitches or (None,) * len(array.shape)
+    return [p.value if isinstance(p, Const) else dims[p.symbol.name] if isinstance(p, Var) else None for p in written]
 
 
 def _fill(text: str) -> tuple[str, ...]:
     """The kind and arguments of a description, which may lack its dtype and shape."""
     kind, _, rest = text.partition(":")
-    return (kind, *rest.split(":")[1:])
+    return (kind, *rest.rpartition("]")[2].split(":")[1:])
 
 
 def call(arguments: Mapping[str, str], dims: Collection[str], params: Collection[str], seed: int) -> Call:

@@ -95,7 +95,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
 
     try:
         at(CHECK)
-        module, kernel = case.typed()
+        kernel = case.typed()[1]
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
@@ -107,7 +107,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         return Outcome(case, Failure("exception", steps[-1], type(error).__name__, told(error)))
     if isinstance(found, Disagreement):
         return Outcome(case, Failure("difference", _guilty(kernel, call, plans, last), found.code, str(found)))
-    return Outcome(case, None, found and found.error, constructs(module, plans.values()))
+    return Outcome(case, None, found and found.error, constructs(case.text, plans.values()))
 
 
 def _first(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vxc.dtypes import BOOL, DTYPES, F32, I32, I64, U32, DType
+from vxc.dtypes import BOOL, DTYPES, F32, I64, DType
 from vxc.frontend.values import contains
-from vxc.fuzz.access import element, row_dims, row_leaf
-from vxc.fuzz.state import VOLUME, Context, Row, State
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
+from vxc.fuzz.access import as_type, element, row_leaf
+from vxc.fuzz.rows import reduction, scan
+from vxc.fuzz.state import Context, State
+from vxc.semantics import SCALAR_OPS
 
 Make = Callable[[State, Context, DType, int], str | None]
 
@@ -30,6 +31,8 @@ class Production:
 
 def expr(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     """An expression of the compute type `dtype`, nested about `depth` deep."""
+    s.spend(ctx.steps)
+    depth = depth if s.fuel or depth < 2 else 1
     rows = [p for p in PRODUCTIONS if dtype.kind in p.kinds and (p.leaf or depth > 0)]
     weights = [p.weight * (1 if depth > 0 or not p.leaf else 2) for p in rows]
     for _ in range(8):
@@ -37,24 +40,6 @@ def expr(s: State, ctx: Context, dtype: DType, depth: int) -> str:
         if text is not None:
             return text
     return literal(s, ctx, dtype, 0)
-
-
-def row_expr(s: State, ctx: Context, dims: tuple, dtype: DType, depth: int) -> str:
-    """An expression that varies along a row of these extents."""
-    row = Row(dims)
-    volume = ctx.volume
-    for d in dims:
-        volume *= max(d.size, 1)
-    ctx = replace(ctx, row=row, volume=volume)
-    text = expr(s, ctx, dtype, depth)
-    for _ in range(20):
-        if row.used:
-            return text
-        leaf = row_leaf(s, ctx, dtype)
-        if leaf is not None:
-            text = f"({leaf} {'^' if dtype is BOOL else '+'} {text})"
-    array = s.array(dtype, dims)
-    return f"({array.name} {'^' if dtype is BOOL else '+'} {text})"
 
 
 # Leaves ----------------------------------------------------------------------------------------------------------------------------
@@ -80,8 +65,9 @@ def literal(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     else:
         edges = (dtype.max, dtype.max - 1, dtype.min, dtype.min + 1)
         value = s.pick((0, 1, 2, 3, 5, 7, 8, 31, *edges, s.random.randint(dtype.min, dtype.max)))
-        number, sign = (hex(abs(value)) if s.chance(0.1) else str(abs(value))), "-" if value < 0 else ""
-    return f"({sign}{number} as {dtype})"
+        way = s.weighted([str, hex, bin, "{:_}".format], [8, 1, 0.3, 0.3])
+        number, sign = way(abs(value)), "-" if value < 0 else ""
+    return f"({sign}{number} as {s.spelled(dtype)})"
 
 
 def _name(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
@@ -90,7 +76,9 @@ def _name(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
     if not known:
         return None
     chosen = s.pick(same if same and s.chance(0.7) else known)
-    return chosen.name if chosen.dtype is dtype else f"({chosen.name} as {dtype})"
+    if chosen.kind == "generic":  # a literal
+        return f"({chosen.name} as {s.spelled(dtype)})"
+    return as_type(s, chosen.name, chosen.dtype, dtype)
 
 
 def _element(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
@@ -160,8 +148,8 @@ def _logical(s: State, ctx: Context, dtype: DType, depth: int) -> str:
 
 def _cast(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     value = expr(s, ctx, s.compute(), depth - 1)
-    through = f" as {s.storage()}" if s.chance(0.3) else ""
-    return f"({value}{through} as {dtype})"
+    through = f" as {s.spelled(s.storage())}" if s.chance(0.3) else ""
+    return f"({value}{through} as {s.spelled(dtype)})"
 
 
 def _sat(s: State, ctx: Context, dtype: DType, depth: int) -> str:
@@ -180,8 +168,25 @@ def _select(s: State, ctx: Context, dtype: DType, depth: int) -> str:
 
 def _value_if(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     arm = replace(ctx, scans=False)
-    cond = expr(s, ctx, BOOL, depth - 1)
-    return f"(if {cond} {{ {expr(s, arm, dtype, depth - 1)} }} else {{ {_operand(s, arm, dtype, depth - 1)} }})"
+    text = f"if {expr(s, ctx, BOOL, depth - 1)} {{ {expr(s, arm, dtype, depth - 1)} }} else "
+    if s.chance(0.15):
+        text += f"if {expr(s, arm, BOOL, depth - 1)} {{ {expr(s, arm, dtype, depth - 1)} }} else "
+    return f"({text}{{ {_operand(s, arm, dtype, depth - 1)} }})"
+
+
+def _in_tile(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
+    """An element of the block's tile of an array, where the array has one."""
+    if ctx.grid is None or not ctx.grid.tiles or ctx.in_block or ctx.pure:
+        return None
+    tile = s.pick(ctx.grid.tiles)
+    near = [n.name for n in ctx.names if n.limit is not None and n.limit <= tile.extent.size]
+    if not near:
+        return None
+    known = [a for a in s.arrays if a.mode == "in" and a.dims == (tile.whole,)]
+    array = s.pick(known) if known else s.array(s.storage(dtype.kind), (tile.whole,))
+    at = f"{tile.start} + {s.pick(near)}"
+    other = bare_literal(s, dtype)
+    return f"(if {at} < {tile.whole.text} {{ {as_type(s, f'{array.name}[{at}]', array.dtype.compute, dtype)} }} else {{ {other} }})"
 
 
 def _guarded(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
@@ -219,55 +224,17 @@ def _fn(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
     known = [f for f in s.functions if f[2] is dtype]
     if not known:
         return None
-    name, params, _ = s.pick(known)
+    name, params, _, generics = s.pick(known)
     inner = replace(ctx, scans=False)
-    return f"{name}({', '.join(expr(s, inner, p, depth - 1) for p in params)})"
+    named = [text for text in generics if s.chance(0.5)]
+    return f"{name}({', '.join([*(expr(s, inner, p, depth - 1) for p in params), *named])})"
 
 
-# Reductions and scans --------------------------------------------------------------------------------------------------------------
-
-_LANES, _CHUNKS, _PARTS = (1, 2, 4, 8, 16, 32, 64, 96), (1, 2, 3, 4, 5, 8, 16), (1, 2, 3, 5)
-
-
-def order_attributes(s: State, ctx: Context) -> str:
-    """Some of `@lanes @chunk @parts`, or none; mostly outside of parallel loops, where the defaults are made for long rows."""
-    alone = ctx.level.parent is None
-    found = [(f"@lanes({s.pick(_LANES)})", 0.97 if alone else 0.25), (f"@chunk({s.pick(_CHUNKS)})", 0.25)]
-    found += [(f"@parts({s.pick(_PARTS)})", 0.97 if alone else 0.15)]
-    return " ".join([text for text, often in found if s.chance(often)])
-
-
-def _argument(s: State, op: str, dtype: DType) -> DType | None:
-    """A type that reduction (or scan) `op` brings to `dtype`."""
-    rule = REDUCTIONS[op]
-    if rule.accumulator == "i64":
-        return s.compute(rule.kinds) if dtype is I64 else None
-    if dtype.kind not in rule.kinds:
+def _flag(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
+    """A bool that is known when compiling; what depends on it alone is removed, so not where a row must remain."""
+    if ctx.row is not None or ctx.pure or not s.flags:
         return None
-    if rule.accumulator == "wide" and dtype in (I32, U32) and s.chance(0.5):
-        return s.pick([d for d in DTYPES.values() if d.kind == dtype.kind and d.bits in (8, 16)])
-    return dtype if rule.accumulator != "wide" or dtype.is_float or dtype.bits >= 32 else None
-
-
-def _reduction(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
-    op = s.pick(REDUCTIONS)
-    of = _argument(s, op, dtype)
-    if ctx.pure or of is None or ctx.volume * 2 > VOLUME:
-        return None
-    dims = row_dims(s, ctx)
-    inner = replace(ctx, scans=False, target=None if ctx.target is None else (ctx.target[0], ""))
-    args = [row_expr(s, inner, dims, of, depth - 1) for _ in range(2 if op == "dot" else 1)]
-    text = f"{order_attributes(s, ctx)} {op}({', '.join(args)})".strip()
-    return f"({text})" if text.startswith("@") else text
-
-
-def _scan(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
-    op = s.pick(SCANS)
-    of = _argument(s, op, dtype)
-    if not ctx.scans or of is None or len(ctx.row.dims) > 1:
-        return None
-    ctx.row.used = True
-    return f"cum{op}({row_expr(s, ctx, ctx.row.dims, of, depth - 1)})"
+    return f"({s.pick(('', '!'))}{s.pick(s.flags)} {s.pick(('&&', '||', '!=', '=='))} {expr(s, ctx, BOOL, depth - 1)})"
 
 
 PRODUCTIONS = [
@@ -277,6 +244,7 @@ PRODUCTIONS = [
     Production(_element,                         4.0, "fiub", True),
     Production(_row,                             9.0, "fiub", True),
     Production(_guarded,                         0.7, "fiub", True),
+    Production(_in_tile,                         3.0, "fiub", True),
     Production(_binary("+", "-", "*"),           6.0, "fiu"),
     Production(_binary("/"),                     1.0, "f"),
     Production(_binary("&", "|", "^"),           2.0, "iub"),
@@ -285,15 +253,16 @@ PRODUCTIONS = [
     Production(_prefix,                          1.0, "fiub"),
     Production(_compare,                         5.0, "b"),
     Production(_logical,                         2.0, "b"),
-    Production(_test,                            0.7, "b"),
+    Production(_flag,                            1.0, "b"),
+    Production(_test,                            1.5, "b"),
     Production(_cast,                            2.0, "fiub"),
     Production(_sat,                             0.4, "fiub"),
     Production(_reinterpret,                     0.4, "fiu"),
     Production(_select,                          1.0, "fiub"),
     Production(_value_if,                        1.5, "fiub"),
-    Production(_call,                            2.5, "fiu"),
+    Production(_call,                            3.0, "fiu"),
     Production(_random,                          0.4, "f"),
     Production(_fn,                              1.5, "fiub"),
-    Production(_reduction,                       1.5, "fiub"),
-    Production(_scan,                            2.5, "fiu"),
+    Production(reduction,                        1.5, "fiub"),
+    Production(scan,                             2.5, "fiu"),
 ]  # fmt: skip

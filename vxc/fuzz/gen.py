@@ -1,114 +1,100 @@
-"""The program generator: `generate(seed)` gives a random kernel that is well typed and free of races, with its arguments.
+"""The program generator: `generate(seed)` gives a random program that is well typed and free of races, with its arguments.
 
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
-What a program is made of is in three tables of productions: expressions (`expr`), statements (`stmt`), and ways to reach
-elements (`access`). Everything follows from the seed; a smaller `size` gives a shorter program.
+What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`), tiles (`copies`, `gemm`, `grid`), items (`items`) and programs of
+several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import replace
+import random
 
-from vxc.dtypes import BOOL, F32, I64, U8
+from vxc.dtypes import I64
+from vxc.fuzz.block import Production, block
+from vxc.fuzz.copies import copy_in, copy_out, storage
 from vxc.fuzz.expr import expr
-from vxc.fuzz.program import Dim, Number, Program
-from vxc.fuzz.state import Context, Level, Name, State
-from vxc.fuzz.stmt import block, parallel
+from vxc.fuzz.gemm import gemm, refill
+from vxc.fuzz.grid import grid, window_store
+from vxc.fuzz.items import bind_dims, choose_dims, choose_generics, example, function, header, scalar
+from vxc.fuzz.levels import Level
+from vxc.fuzz.loops import braces, if_, leave, parallel, serial, unroll, while_
+from vxc.fuzz.program import Dim, Program
+from vxc.fuzz.sequence import Kernel, sequence
+from vxc.fuzz.state import Context, Name, State
+from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
 
-SIZE = 10  # statements
-EXTENTS = {1: 2, 2: 1, 3: 2, 5: 2, 7: 1, 8: 1, 13: 2, 16: 1, 17: 1, 31: 1, 32: 1, 33: 2, 40: 1, 64: 1, 65: 1, 100: 1, 129: 1, 257: 1}
-EMPTY = 0.06  # how often a program has an extent of 0
+SIZE = 8  # statements
+SEQUENCES = 0.12  # how often a program is one of several kernels
+
+STATEMENTS = [
+    #          make       inside outside block
+    Production(let,          5.0, 1.0, 1.5),
+    Production(var,          2.5, 0.7, 1.0),
+    Production(set_var,      4.0, 0.3, 1.0),
+    Production(row_let,      2.0, 0.4, 2.5),
+    Production(local,        1.5, 0.0, 0.3),
+    Production(store,        5.0, 0.5, 1.5),
+    Production(row_store,    4.0, 0.7, 3.0),
+    Production(scan_store,   1.5, 0.3, 1.0),
+    Production(atomic,       2.0, 0.3, 0.5),
+    Production(if_,          2.5, 0.5, 2.0),
+    Production(braces,       0.2, 0.1, 0.2),
+    Production(serial,       2.0, 0.3, 3.0),
+    Production(unroll,       0.7, 0.0, 0.3),
+    Production(while_,       1.0, 0.2, 0.7),
+    Production(leave,        5.0, 0.0, 3.0),
+    Production(assert_,      0.3, 0.0, 0.2),
+    Production(print_,       0.2, 0.0, 0.1),
+    Production(parallel,     2.0, 4.0, 7.0),
+    Production(grid,         0.0, 2.0, 0.0),
+    Production(storage,      0.0, 0.0, 2.0),
+    Production(copy_in,      0.0, 0.0, 5.0),
+    Production(copy_out,     0.0, 0.0, 2.0),
+    Production(window_store, 0.0, 0.0, 2.0),
+    Production(gemm,         0.0, 0.0, 2.5),
+    Production(refill,       0.0, 0.0, 0.7),
+]  # fmt: skip
 
 
 def generate(seed: int, size: int = SIZE) -> Program:
-    """A kernel of about `size` statements and what to call it with."""
-    s = State(seed, size, expr)
-    _choose_dims(s)
-    names = [Name(d.text, I64, "dim") for d in s.dims if d.text.isidentifier()]
-    for _ in range(s.random.randrange(3)):
-        names.append(_scalar(s))
-    for _ in range(s.random.randrange(3)):
-        _function(s)
+    """A program of about `size` statements and what to call it with."""
+    dice = random.Random(seed)
+    if dice.random() < SEQUENCES:
+        return sequence(dice, seed, size, lambda number, dims: kernel(dice, -(-size // 2), f"k{number}", f"{number}_", dims))
+    s = kernel(dice, size, "k").state
+    s.items += example(s, "k") if s.chance(0.3) else []
+    scalars = tuple((name, value) for name, _, value in s.scalars)
+    return Program(seed, size, "\n".join([*s.items, ""]), tuple(s.arrays), scalars)
+
+
+def kernel(dice: random.Random, size: int, name: str, tag: str = "", dims: list[Dim] | None = None) -> Kernel:
+    """A kernel of about `size` statements. `tag` keeps its functions apart from another kernel's; `dims` are used where they are given."""
+    s = State(dice, size, expr, STATEMENTS, tag)
+    choose_dims(s, dims)
+    names = [Name(d.text, I64, "generic" if d.fixed else "dim") for d in s.dims if d.text.isidentifier()]
+    for _ in range(dice.randrange(3)):
+        names.append(scalar(s))
+    for _ in range(dice.randrange(3)):
+        function(s)
+    choose_generics(s)
     ctx = Context(Level(), tuple(names))
-    lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.6) else ([], ctx)
+    lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
+    first = s.pick((parallel, grid))
     made = None
     while made is None:
-        made = parallel(s, ctx)
+        made = first(s, ctx)
     lines += made[0]
+    ctx = made[1]
     if s.fuel > 0:
-        lines += block(s, made[1], s.fuel)[0]
+        more, ctx = block(s, ctx, s.fuel)
+        lines += more
     body = "\n".join("    " + line for line in lines)
-    _bind_dims(s, body)
-    params = [*map(str, s.arrays), *(f"{name}: {dtype}" for name, dtype, _ in s.scalars)]
-    generics = f"<{', '.join(f'{name} = {value}' for name, value in s.generics.items())}>" if s.generics else ""
-    text = "\n".join([*s.items, f"kernel k{generics}({', '.join(params)}) {{", body, "}", ""])
-    return Program(seed, size, text, tuple(s.arrays), tuple((name, value) for name, _, value in s.scalars))
-
-
-def _choose_dims(s: State) -> None:
-    for name in ("M", "N", "K")[: s.pick((1, 2, 2, 3))]:
-        s.dims.append(Dim(name, s.weighted(list(EXTENTS), list(EXTENTS.values()))))
-    if s.chance(0.5):
-        n = s.pick((3, 5, 8, 12, 17, 33))
-        s.dims.append(Dim(str(n), n, True))
-    if s.chance(0.3):
-        n = s.pick((2, 4, 7, 32))
-        s.dims.append(Dim("C", n, True))
-        s.generics["C"] = str(n)
-    if s.chance(EMPTY):
-        s.dims[0] = replace(s.dims[0], size=0)
-
-
-def _scalar(s: State) -> Name:
-    dtype = s.compute()
-    name = s.fresh("s")
-    value: Number
-    if dtype is BOOL:
-        value = s.chance(0.5)
-    elif dtype.is_float:
-        value = s.pick((1.5, -0.25, 0.0, -0.0, float("inf"), float("nan"), 1e30, 3.0))
-    else:
-        value = s.pick((0, 1, 3, dtype.max, dtype.min, s.random.randint(dtype.min, dtype.max)))
-    s.scalars.append((name, dtype, value))
-    return Name(name, dtype, "scalar")
-
-
-_EXTERN = 'extern fn {0}(a: f32) -> f32 = "return a * 0.5f;" {{ return a * 0.5; }}'
-
-
-def _function(s: State) -> None:
-    """An inlined function of scalars, or one that is CUDA text."""
-    name = s.fresh("f")
-    if s.chance(0.15):
-        s.items.append(_EXTERN.format(name))
-        s.functions.append((name, (F32,), F32))
-        return
-    params = [(f"p{n}", s.compute()) for n in range(s.random.randint(1, 3))]
-    result = s.compute()
-    ctx = Context(Level(), tuple(Name(p, dtype, "let") for p, dtype in params), pure=True)
-    lines = []
-    if s.chance(0.5):
-        dtype = s.compute()
-        lines.append(f"let t = {expr(s, ctx, dtype, 2)};")
-        ctx = replace(ctx, names=(*ctx.names, Name("t", dtype, "let")))
-    if s.chance(0.4):
-        lines.append(f"if {expr(s, ctx, BOOL, 1)} {{ return {expr(s, ctx, result, 2)}; }}")
-    lines.append(f"return {expr(s, ctx, result, 2)};")
-    head = ", ".join(f"{p}: {dtype}" for p, dtype in params)
-    s.items.append(f"fn {name}({head}) -> {result} {{ {' '.join(lines)} }}")
-    s.functions.append((name, tuple(dtype for _, dtype in params), result))
-
-
-def _bind_dims(s: State, body: str) -> None:
-    """A dimension is bound where it stands alone: give each that is used such a place."""
-    alone = {d.text for a in s.arrays for d in a.dims}
-    used = set(re.findall(r"\b[MNK]\b", body + " ".join(map(str, s.arrays))))
-    for d in s.dims:
-        if d.text in used - alone:
-            s.array(U8, (d,))
+    bind_dims(s, body)
+    s.items += [header(s, name, body), body, "}"]
+    return Kernel(s, name, frozenset(a for a in s.arrays if a in ctx.ready))
 
 
 def main() -> None:

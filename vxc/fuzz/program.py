@@ -1,4 +1,4 @@
-"""What the generator makes: the text of one kernel and a description of its arguments, from which `call` makes them."""
+"""What the generator makes: the text of a program and a description of its arguments, from which `call` makes them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,52 @@ class Dim:
     size: int
     fixed: bool = False
 
+    @property
+    def simple(self) -> bool:
+        """Whether this is a name or a number."""
+        return self.text.isidentifier() or self.text.isdigit()
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether this is a name that a call binds."""
+        return self.text.isidentifier() and not self.fixed
+
 
 @dataclass(frozen=True)
 class Array:
-    """An array of the kernel. `mode` is in, out, inout or local; `fill` a kind of `runtime.generate` and its arguments."""
+    """An array of a kernel. `mode` is in, out, inout, or the space it is declared in.
+
+    `fill` is a kind of `runtime.generate` and its arguments. `spelled` is how the dtype is written where not by its name; `pitches`
+    has the pitch of each dimension that is given one.
+    """
 
     name: str
     dtype: DType
     dims: tuple[Dim, ...]
     mode: str
     fill: tuple = ("rand",)
+    spelled: str = ""
+    pitches: tuple[Dim | None, ...] = ()
+
+    @property
+    def spaced(self) -> tuple[int | None, ...]:
+        """The pitch of each dimension, None where none is given."""
+        return tuple(p and p.size for p in self.pitches or (None,) * len(self.dims))
+
+    @property
+    def allotted(self) -> tuple[int, ...]:
+        """Elements allotted to each dimension."""
+        return tuple(d.size if p is None else p for p, d in zip(self.spaced, self.dims))
 
     def __str__(self) -> str:
         direction = f"{self.mode} " if "out" in self.mode else ""
-        return f"{direction}{self.name}: {self.dtype}[{', '.join(d.text for d in self.dims)}]"
+        pitches = [f" : {p.text}" if p else "" for p in self.pitches or (None,) * len(self.dims)]
+        return f"{direction}{self.name}: {self.spelled or self.dtype}[{', '.join(d.text + p for d, p in zip(self.dims, pitches))}]"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel named `k`, well typed and free of races, and what to call it with."""
+    """A text with one kernel `k`, or several and a program `p`; well typed and free of races; and what to call it with."""
 
     seed: int
     size: int
@@ -50,9 +77,13 @@ class Program:
     def call(self) -> Call:
         """The arguments; the same ones each time."""
         made = {a.name: _fill(a, self.seed) for a in self.arrays if a.mode != "out"}
-        missing = {d.text: d.size for a in self.arrays if a.mode == "out" for d in a.dims if d.text.isidentifier() and not d.fixed}
         bound = {d.text for a in self.arrays if a.mode != "out" for d in a.dims}
-        return Call(made, dict(self.scalars), {name: size for name, size in missing.items() if name not in bound})
+        return Call(made, dict(self.scalars), {name: size for name, size in self.sizes.items() if name not in bound})
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Every dimension that a call binds, pitches too."""
+        return {d.text: d.size for a in self.arrays for d in (*a.dims, *a.pitches) if d and d.symbolic}
 
     def __str__(self) -> str:
         shapes = [f"#   {a} = {' '.join(map(str, a.fill))}, {'x'.join(str(d.size) for d in a.dims)}" for a in self.arrays]
@@ -62,4 +93,5 @@ class Program:
 
 def _fill(array: Array, seed: int) -> np.ndarray:
     kind, *arguments = array.fill
-    return generate(kind, array.dtype, [d.size for d in array.dims], arguments, name=array.name, seed=seed)
+    made = generate(kind, array.dtype, array.allotted, arguments, name=array.name, seed=seed)
+    return made[tuple(slice(d.size) for d in array.dims)]

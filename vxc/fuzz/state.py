@@ -1,90 +1,22 @@
-"""Where the generator stands: what is in scope, and which elements an iteration may touch so that no two collide.
-
-Parallel loops nest in `Level`s; the root level, with no binders, is the kernel's body. In one iteration of a level an array
-is used in one of three ways, and the first use decides:
-
-  owned   written: every access, reads too, goes through one injective map of the level's indices (`own`)
-  read    never written in the level: any element (`read`)
-  atomic  updated by one kind of atomic only: any element (`atomic`)
-
-Each asks the parent level first, which fixes the leading indices. So programs are free of races by construction.
-"""
+"""Where the generator stands: what is in scope there, and what the program has so far."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from vxc.dtypes import DTYPES, DType
+from vxc.fuzz.levels import Level, Window
 from vxc.fuzz.program import Array, Dim, Number
-
-Indices = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Binder:
-    """An index of a parallel loop over `dim`; `full` where it takes every value, `low` the least."""
-
-    name: str
-    dim: Dim
-    full: bool = True
-    low: int = 0
-
-
-@dataclass(eq=False)
-class Level:
-    """One nest of parallel loops: see the module's docstring. `partial` are owned arrays of which iterations leave elements out."""
-
-    parent: Level | None = None
-    binders: tuple[Binder, ...] = ()
-    owned: dict[Array, Indices] = field(default_factory=dict)
-    reads: set[Array] = field(default_factory=set)
-    atomics: dict[Array, tuple[str, Indices]] = field(default_factory=dict)
-    partial: set[Array] = field(default_factory=set)
-    promised: bool = False  # a map counts on what only the author knows
-
-    def read(self, array: Array) -> Indices | None:
-        """The leading indices through which the array may be read at any place, or None."""
-        if array.mode == "in" or array in self.owned or self.parent is None:
-            return self.owned.get(array, ())
-        if array in self.atomics:
-            return None
-        leading = self.parent.read(array)
-        if leading is not None:
-            self.reads.add(array)
-        return leading
-
-    def own(self, array: Array, match: Callable[[Level, Array, Sequence[Dim]], Indices | None]) -> Indices | None:
-        """The leading indices of the elements that belong to the iteration, by `match` on the dimensions that are left, or None."""
-        if array in self.owned or self.parent is None:
-            return self.owned.get(array, ())
-        if array in self.reads or array in self.atomics:
-            return None
-        leading = self.parent.own(array, match)
-        mapped = None if leading is None else match(self, array, array.dims[len(leading) :])
-        if mapped is None:
-            return None
-        self.owned[array] = leading + mapped
-        return self.owned[array]
-
-    def atomic(self, array: Array, kind: str) -> Indices | None:
-        """The leading indices of elements that may be updated by this kind of atomic, or None."""
-        if array in self.owned or self.parent is None:
-            return self.owned.get(array, ())
-        if array in self.atomics:
-            return self.atomics[array][1] if self.atomics[array][0] == kind else None
-        if array in self.reads:
-            return None
-        leading = self.parent.atomic(array, kind)
-        if leading is not None:
-            self.atomics[array] = (kind, leading)
-        return leading
-
 
 @dataclass(frozen=True)
 class Name:
-    """A scalar in scope. `kind` is let, var, counter (a var that must not be assigned), index, scalar or dim; an index is in [0, limit)."""
+    """A scalar in scope. `kind` is let, var, counter (a var that must not be assigned), index, scalar, dim or generic.
+
+    An index is in [0, limit).
+    """
 
     name: str
     dtype: DType
@@ -95,10 +27,11 @@ class Name:
 
 @dataclass(eq=False)
 class Row:
-    """The row that an expression runs over; `used` once something in it varies along the row."""
+    """The row that an expression runs over; `used` once something in it varies along the row; `axis` is that of its scans."""
 
     dims: tuple[Dim, ...]
     used: bool = False
+    axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,14 +43,31 @@ class RowName:
     dims: tuple[Dim, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The block that statements belong to: its level, its threads, what each axis of the grid says of the dimension that it divides or
+    numbers, and the extents that tiles are made of."""
+
+    level: Level
+    threads: int
+    parts: tuple[Window, ...]
+    dims: tuple[Dim, ...]
+
+    @property
+    def tiles(self) -> tuple[Window, ...]:
+        """The axes that divide a dimension into tiles."""
+        return tuple(p for p in self.parts if p.extent is not None)
+
+
 @dataclass(frozen=True)
 class Context:
     """What an expression or statement may use. `ready` are arrays whose elements here are written; `volume` counts executions.
 
     In a row statement `row` is set, `target` is the assigned array with the text of its element, and `scans` says whether
     a scan may stand here (an empty text: it may not be read). `stable` allows only what nothing writes, `pure` no arrays.
-    `loop` is the innermost loop's kind; `steps` counts trips that may have to follow one another; `loose` says that the
-    statement stands in control flow outside of all parallel loops.
+    `loop` is the innermost loop's kind; `steps` counts how often warps run it, one after the other; `crowd`
+    counts the iterations of the nest that the threads of a block share; `loose` says that the
+    statement stands in control flow outside of all parallel loops. `locals` are the arrays declared around, `grid` is the block.
     """
 
     level: Level
@@ -133,12 +83,26 @@ class Context:
     loop: str = ""
     volume: int = 1
     steps: int = 1
+    crowd: int = 1
     loose: bool = False
+    grid: Grid | None = None
+
+    @property
+    def in_block(self) -> bool:
+        """Whether statements happen once per block."""
+        return self.grid is not None and self.level is self.grid.level
+
+    @property
+    def place(self) -> str:
+        """In which column of the table of statements this is."""
+        return "block" if self.in_block else "outside" if self.level.parent is None else "inside"
 
 
-VOLUME = 40_000  # executions of one expression
-STEPS, LOOSE_STEPS = 64, 24  # trips that may have to follow one another; where one block does all the work
-ARRAYS = 10  # parameters, before existing ones are preferred
+VOLUME = 6_000  # executions of one expression
+STEPS, LOOSE_STEPS = 32, 12  # how often warps may run a statement, one after the other; where one block does all the work
+WORK = 4_000  # of a program: nodes of expressions, times how often they are run
+ARRAYS = 8  # parameters, before existing ones are preferred
+COUNTED = ("randint", 0, 9)  # the fill of floats that only whole numbers are added to, so that their order does not matter
 
 # How often each type is that of an array.
 STORAGE = {
@@ -148,19 +112,35 @@ STORAGE = {
 
 
 class State:
-    """The dice and what the kernel has so far: parameters, functions, fresh names, statements still to spend."""
+    """The dice and what the kernel has so far: parameters, functions, fresh names, statements still to spend.
 
-    def __init__(self, seed: int, size: int, expr: Callable[[State, Context, DType, int], str]) -> None:
-        self.random = random.Random(seed)
-        self.fuel = size
+    `expr` and `statements` are the tables that expressions and statements are made from; names of functions have the `tag`.
+    """
+
+    def __init__(
+        self, dice: random.Random, fuel: int, expr: Callable[[State, Context, DType, int], str], statements: Sequence[Any], tag: str = ""
+    ) -> None:
+        self.random = dice
+        self.fuel = fuel
+        self.work = 0
+        self.tag = tag
         self.expr = expr
+        self.statements = statements
         self.dims: list[Dim] = []
         self.arrays: list[Array] = []
         self.scalars: list[tuple[str, DType, Number]] = []
-        self.generics: dict[str, str] = {}
-        self.functions: list[tuple[str, tuple[DType, ...], DType]] = []
+        self.generics: dict[str, str] = {}  # each with its type and value: "C": "= 4"
+        self.flags: list[str] = []
+        self.alias: DType | None = None  # what the generic `T` stands for
+        self.functions: list[tuple[str, tuple[DType, ...], DType, str]] = []
         self.items: list[str] = []
         self._count: dict[str, int] = {}
+
+    def spend(self, steps: int) -> None:
+        """Count what an interpreter has to do. Beyond the bound no more statements are made."""
+        self.work += steps
+        if self.work > WORK:
+            self.fuel = 0
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -182,12 +162,32 @@ class State:
     def compute(self, kinds: str = "fiub") -> DType:
         return self.storage(kinds).compute
 
+    def spelled(self, dtype: DType) -> str:
+        """The dtype as written in the kernel."""
+        return "T" if dtype is self.alias and self.chance(0.6) else dtype.name
+
     def array(self, dtype: DType, dims: Sequence[Dim], mode: str = "in", fill: tuple | None = None) -> Array:
         """A new parameter."""
-        made = Array(self.fresh({"in": "x", "out": "y", "inout": "z"}[mode]), dtype, tuple(dims), mode, fill or self._fill(dtype))
+        if mode == "in" and fill is None and dtype.bits == 8 and dtype.is_int and self.chance(0.1):
+            dtype = DTYPES[f"{dtype.kind}4"]
+        name = self.fresh({"in": "x", "out": "y", "inout": "z"}[mode])
+        made = Array(name, dtype, tuple(dims), mode, fill or self._fill(dtype), self.spelled(dtype), self._pitches(dims, fill))
         self.arrays.append(made)
         return made
 
     def _fill(self, dtype: DType) -> tuple:
         small = ("randint", 0 if dtype.kind in "ub" else -3, 2 if dtype.kind == "b" else 4)
         return self.weighted([("rand",), ("special",), small], [5, 3, 2])
+
+    def _pitches(self, dims: Sequence[Dim], fill: tuple | None) -> tuple[Dim | None, ...]:
+        """Seldom: rows further apart than they are long, by a number or a name."""
+        if fill is not None or not self.chance(0.08):
+            return ()
+        found: list[Dim | None] = [None] * len(dims)
+        at = self.random.randrange(len(dims))
+        room = dims[at].size + self.pick((0, 1, 3))
+        if at and self.chance(0.5):
+            found[at] = Dim(self.fresh("ld"), room)
+        elif dims[at].fixed:
+            found[at] = Dim(str(room), room, True)
+        return tuple(found) if any(found) else ()

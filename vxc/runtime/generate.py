@@ -111,21 +111,26 @@ def generate(kind: str, dtype: DType, shape: Sequence[int], arguments: Sequence[
 
 
 def generate_text(text: str, *, name: str, seed: int) -> np.ndarray:
-    """The array described by `KIND:DTYPE[DIM,...]` and `:ARGUMENT`s. Raises `VxcError` E0709."""
+    """The array described by `KIND:DTYPE[DIM,...]` and `:ARGUMENT`s; of `DIM:PITCH`, the first DIM of PITCH. Raises `VxcError` E0709."""
     found = _TEXT.fullmatch(text)
     dtype = found and DTYPES.get(found["dtype"])
     if not dtype:
         raise malformed(name, f"`{text}` names no dtype of {' '.join(DTYPES)}" if found else f"`{text}` describes no array")
-    shape = [int(d) for d in found["dims"].split(",") if d.strip()]
+    dims = [d.split(":") for d in found["dims"].split(",") if d.strip()]
+    if any(int(d[-1]) < int(d[0]) for d in dims):
+        raise malformed(name, f"`{text}`: a pitch is at least its extent")
     number = float if dtype.is_float and found["kind"] != "randint" else int
     try:
         arguments = [number(a) for a in found["arguments"].split(":")[1:]]
     except ValueError as error:
         raise malformed(name, f"`{text}`: {error}") from None
-    return generate(found["kind"], dtype, shape, arguments, name=name, seed=seed)
+    if any(int(d[-1]) < int(d[0]) for d in dims):
+        raise malformed(name, f"`{text}` has a pitch below its dimension")
+    made = generate(found["kind"], dtype, [int(d[-1]) for d in dims], arguments, name=name, seed=seed)
+    return made[tuple(slice(int(d[0])) for d in dims)]
 
 
-_TEXT = re.compile(r"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*\d{,20}(\s*,\s*\d{1,20})*\s*)\](?P<arguments>(:[^:]*)*)")
+_TEXT = re.compile(r"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*(\d{1,20}(:\d{1,20})?)?(\s*,\s*\d{1,20}(:\d{1,20})?)*\s*)\](?P<arguments>(:[^:]*)*)")
 
 
 def malformed(name: str, message: str) -> VxcError:
