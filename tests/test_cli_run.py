@@ -192,7 +192,7 @@ def test_a_reader_of_an_output_that_stops_early_is_no_failure(scale):
 
 
 OUT_OF_RANGE = """kernel f(x: f32[N], p: i32[N], out y: f32[N]) {
-    parallel i in N { y[i] = x[p[i] + 7] * 2.0; }
+    @vector(1) parallel i in N { y[i] = x[p[i] + 7] * 2.0; }
 }
 example f(x = rand(f32, 8), p = randint(i32, 0, 8, 8));
 """

@@ -124,13 +124,12 @@ def generate_text(text: str, *, name: str, seed: int) -> np.ndarray:
         arguments = [number(a) for a in found["arguments"].split(":")[1:]]
     except ValueError as error:
         raise malformed(name, f"`{text}`: {error}") from None
-    if any(int(d[-1]) < int(d[0]) for d in dims):
-        raise malformed(name, f"`{text}` has a pitch below its dimension")
     made = generate(found["kind"], dtype, [int(d[-1]) for d in dims], arguments, name=name, seed=seed)
     return made[tuple(slice(int(d[0])) for d in dims)]
 
 
-_TEXT = re.compile(r"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*(\d{1,20}(:\d{1,20})?)?(\s*,\s*\d{1,20}(:\d{1,20})?)*\s*)\](?P<arguments>(:[^:]*)*)")
+_DIM = r"\d{1,20}(:\d{1,20})?"
+_TEXT = re.compile(rf"(?P<kind>\w+):(?P<dtype>\w+)\[(?P<dims>\s*({_DIM})?(\s*,\s*{_DIM})*\s*)\](?P<arguments>(:[^:]*)*)")
 
 
 def malformed(name: str, message: str) -> VxcError:
