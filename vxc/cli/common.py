@@ -60,7 +60,8 @@ class Text(click.ParamType):
 
 
 TEXT = Text()
-_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,64}|0[bB][01]{1,256}|[0-9]{1,80})")  # longer ones fit nowhere, and Python refuses to read them
+# longer ones fit nowhere, and Python refuses to read them
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,64}|0[bB][01]{1,256}|[0-9]{1,80})")
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

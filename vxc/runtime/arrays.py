@@ -137,7 +137,8 @@ def read_argument(text: str, name: str, dtype: DType | None, *, seed: int) -> np
     return read_array(text, name, dtype)
 
 
-_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,64}|0[bB][01]{1,256}|[0-9]{1,80})")  # longer ones fit nowhere, and Python refuses to read them
+# longer ones fit nowhere, and Python refuses to read them
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,64}|0[bB][01]{1,256}|[0-9]{1,80})")
 _NUMBER = re.compile(rf"true|false|[+-]?(inf|nan)|{_INTEGER.pattern}|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
