@@ -7,6 +7,7 @@ from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
 from vxc.passes.infer_vector_widths import INFER_VECTOR_WIDTHS
+from vxc.passes.keep_rows import KEEP_ROWS
 from vxc.passes.limit_unrolling import LIMIT_UNROLLING
 from vxc.passes.lower_to_threads import LOWER_TO_THREADS
 from vxc.passes.map_loops import MAP_LOOPS
@@ -26,6 +27,7 @@ PIPELINE = Pipeline(
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
         FUSE_LOOPS,  # one index to map, whatever the extents
+        KEEP_ROWS,  # while loops over one row stand side by side, each as a whole; who runs them follows from what is kept
         MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
         INFER_LAYOUTS,  # where fragments live depends on who runs the loops over them
         PLAN_SHARED,  # all shared arrays are known now; before barriers, which must keep apart what shares bytes
