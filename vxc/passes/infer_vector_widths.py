@@ -49,14 +49,14 @@ class _Widen:
 
     def run(self) -> tuple[Inst, ...]:
         wide = self._condition() if self.found.loops else None
-        doubled = {around(self.regions, at) for at in self.found.loops}
+        doubled = {span.start: span for span in sorted(map(self._span, self.found.loops), key=len)}
         at = 0
         while at < len(self.insts):
             if at not in doubled:
                 self._copy(at)
                 at += 1
                 continue
-            region = range(at, self.regions.end[at] + 1)
+            region = doubled[at]
             if wide is None:
                 self._range(region)
             else:
@@ -67,6 +67,21 @@ class _Widen:
                         self._copy(i)
             at = region.stop
         return tuple(self.b.insts)
+
+    def _span(self, at: int) -> range:
+        """What there are two forms of, for a loop: the loops around it, or all from the declaration of an array that they fill.
+
+        Elements of less than 4 bytes share registers, but only where no branch joins them.
+        """
+        first = around(self.regions, at)
+        span = range(first, self.regions.end[first] + 1)
+        filled = (self.insts[i].operands[0] for i in span if self.insts[i].op == "store")
+        narrow = {x.name for x in filled if x.space == "local" and x.dtype.bytes < 4}
+        places = [i for i in range(first) if self.insts[i].op == "local" and self.insts[i].result.name in narrow]
+        if not places:
+            return span
+        scope = self.regions.parent[places[0]]
+        return range(places[0], self.regions.end[scope] if scope >= 0 else len(self.insts))
 
     def _condition(self) -> Value | None:
         """What wide accesses count on, or None where that is nothing."""
