@@ -18,7 +18,9 @@ _INDEX = 0  # the number of the index of every sweep
 
 @dataclass(frozen=True)
 class Sweep:
-    """The region at position `at`. `numbers` are by position, of instructions at its own level; `roots` of what anything else there uses."""
+    """The region at position `at`. `numbers` are those of the instructions at its own level, by position; `roots` those of what anything
+    else there uses.
+    """
 
     at: int
     numbers: dict[int, int]

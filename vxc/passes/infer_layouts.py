@@ -70,8 +70,9 @@ class _Owners:
 
     def bounds(self, loop: int) -> list[int | None]:
         """Where a loop or reduction begins and ends, None for what is no constant."""
-        operands = self.insts[loop].operands
-        return [x.value if isinstance(x, Const) else None for x in ((Const(0), operands[1]) if self.insts[loop].op == "reduce" else operands)]
+        inst = self.insts[loop]
+        ends = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands
+        return [x.value if isinstance(x, Const) else None for x in ends]
 
     def evaluate(self, x, loop: int, count: int) -> np.ndarray | None:
         """A value in every iteration of a loop, or None where it depends on more than the loop's index."""

@@ -6,15 +6,14 @@ After:  in a nest that reduces a row of known length, what several of the sweeps
         of their own before it, so that all are under way at once, in the dtype of the array. The nest has the `lanes` of its
         reductions. What would take more than REGISTERS of a lane, or a share of them where lanes are many, is read again.
 
-    %j = reduce @m, 64 {op="max", ..}              fragment @x.1: f32[64]
-      %0: f32 = load @x, %i, %j                    %j = loop 0, 64 {independent="row", kind="parallel"}
-      contribute %0                                  %0: f32 = load @x, %i, %j
-    end %j                                           store @x.1, %j, %0
-    %1: f32 = load @m                       ->     end %j
-    %j.1 = loop 0, 64 {kind="parallel"}            %j.1 = reduce @m, 64 {op="max", ..}
-      %2: f32 = load @x, %i, %j.1                    %1: f32 = load @x.1, %j.1
-      ..                                             contribute %1
-                                                     ..
+    %j = reduce @m, 64 {op="max", ..}               fragment @x.1: f32[64]
+      %0: f32 = load @x, %i, %j                     %j = loop 0, 64 {independent="row", kind="parallel"}
+      contribute %0                                   %0: f32 = load @x, %i, %j
+    end %j                                            store @x.1, %j, %0
+    %1: f32 = load @m                           ->  end %j
+    %j.1 = loop 0, 64 {.., kind="parallel"}         %j.1 = reduce @m, 64 {op="max", ..}
+      %2: f32 = load @x, %i, %j.1                     %1: f32 = load @x.1, %j.1
+      ..                                              ..
 
 Loads count as equal where their indices are and nothing was stored to the array before. In a `grid` the author says what is kept.
 """

@@ -106,8 +106,12 @@ class Reduction:
         run = self.order.lanes * v
         stride = steps * run
         if self.held:
-            deal = (v, self.order.lanes)
-            own_elements(b, self.length.value, deal, lane, lambda e, own: self._feed(slots, base, e, b.emit("mod", own, chunk), own), "e")
+            wraps = self.order.span(self.length.value) // self.order.lanes > chunk
+
+            def one(e: Scalar, own: Scalar) -> None:
+                self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, own)
+
+            own_elements(b, self.length.value, (v, self.order.lanes), lane, one, "e")
         elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))

@@ -101,11 +101,12 @@ def _reason(nest: Nest, group: int) -> str:
     outer = nest.loops[0]
     if outer.attr("threads"):
         return "all threads of the block that runs it"
-    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group > 1]
+    kept = any(x.op == "fragment" for x in nest.body)  # then `lanes` is that of the reductions
+    if outer.attr("lanes") == group and not kept:
+        return "as @lanes says"
+    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
-    if outer.attr("lanes") == group:
-        return "as @lanes says"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
     if shared is None:
         return "since nothing in it is shared by lanes"
