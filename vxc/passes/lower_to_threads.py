@@ -115,7 +115,9 @@ class Threads:
                 yield element
             return
         row = b.emit("floordiv", thread, group) if group > 1 else thread
-        index = b.emit("add", b.emit("mul", index, rows), row, name=loop.result.name)
+        # Of a power of two the sum has no carries; written as a sum, LLVM takes it apart and splits wide stores that it is the offset of.
+        join = "or" if group > 1 and rows & (rows - 1) == 0 else "add"
+        index = b.emit(join, b.emit("mul", index, rows), row, name=loop.result.name)
         with b.if_(b.emit("lt", index, rewriter(loop.operands[1]))):
             yield index
 
