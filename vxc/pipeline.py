@@ -15,6 +15,7 @@ from vxc.passes.narrow_indices import NARROW_INDICES
 from vxc.passes.place_barriers import PLACE_BARRIERS
 from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
+from vxc.passes.share_reciprocals import SHARE_RECIPROCALS
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
@@ -34,6 +35,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
+        SHARE_RECIPROCALS,  # of the loops over the elements of a wide access, which have only just come to be
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         LIMIT_UNROLLING,  # last: divisions are weighed at their final width
