@@ -81,7 +81,10 @@ class _Widen:
         if not places:
             return span
         scope = self.regions.parent[places[0]]
-        return range(places[0], self.regions.end[scope] if scope >= 0 else len(self.insts))
+        if scope < 0:
+            return range(places[0], len(self.insts))
+        arm = self.regions.other[scope]
+        return range(places[0], arm if places[0] < arm else self.regions.end[scope])
 
     def _condition(self) -> Value | None:
         """What wide accesses count on, or None where that is nothing."""

@@ -9,7 +9,7 @@ After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A 
       %j = loop 0, %N {.., map="lanes"}            %t = thread_index
         %0: f32 = load @x, %i, %j          ->      %lane: i64 = mod %t, 32
         store @y, %i, %j, %0                       ..
-      end %j                                       %i: i64 = add %1, %0
+      end %j                                       %i: i64 = or %1, %0
     end %i                                         %2: bool = lt %i, %M
                                                    if %2
                                                      ..

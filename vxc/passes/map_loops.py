@@ -43,6 +43,7 @@ from vxc.semantics import Order
 from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
+KEEPING = 128  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -65,7 +66,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = outer.attr("threads")  # of a grid: an iteration is a block
     group = block or _group(nest)
-    rows = max(1, BLOCK // group) if group <= WARP and not block else 1
+    kept = any(x.op == "fragment" for x in nest.body)
+    rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
     vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1

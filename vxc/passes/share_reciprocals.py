@@ -5,16 +5,17 @@ After:  an unrolled loop with an f32 division by what is the same in all its ite
         reciprocal, made once behind the divisor, and corrects; one that divides after all where one of these elements lies
         outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array.
 
-    %v = loop 0:i32, 4:i32 {kind="unroll"}         %7: f32 = mul %1, %6
-      %1: f32 = load @e, %v                        %8: f32 = neg %7
-      %2: f32 = div %1, %z                ->       %9: f32 = fma %8, %z, %1
-      store @y, %v, %2                             %10: f32 = fma %9, %6, %7
-    end %v                                         store @div, %v, %10
+    %v = loop 0, 4 {kind="unroll"}            %v = loop 0, 4 {kind="unroll"}
+      %1: f32 = load @e, %v                     %7: f32 = load @e, %v
+      %2: f32 = div %1, %z                ->    %8: f32 = mul %7, %5
+      store @y, %v, %2                          %9: f32 = neg %8
+    end %v                                      %10: f32 = fma %9, %z, %7
+                                                %11: f32 = fma %10, %5, %8
 
-With r = 1/z rounded and q = a * r rounded, q + r * (a - q * z), by two fma, is a/z rounded. For all but the quotients within 2**-46 of
-the middle of two floats that follows from the errors; for those it was tried out: all 67,109,591 of them, for every significand of z.
-Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. For `fp="fast"`, division is
-one instruction already.
+With r = 1/z and q = a * r, rounded, q + r * (a - q * z), by two fma, rounds as a/z does: bounds on the errors show it for all but quotients
+next to the middle of two floats, and those have been tried for every significand of z (tests/test_reciprocals.py has the bounds, and
+tries a part). Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. For `fp="fast"`,
+division is one instruction already.
 """
 
 from __future__ import annotations
@@ -130,8 +131,10 @@ def share(kernel: Kernel, context: Context) -> Kernel:
     if state is None or not state.loops:
         return kernel
     said = dict.fromkeys((kernel.insts[i].loc, kernel.insts[i].operands[1]) for found in state.loops.values() for i in found)
+    made = {inst.result: inst for inst in kernel.insts if inst.op == "load"}
     for loc, x in said:
-        by = f"`{source_name(x.name)}`" if type(x) is Value and not x.name.isdecimal() else "one value"
+        name = made[x].operands[0].name if x in made else x.name if type(x) is Value else str(x.value)
+        by = "one value" if name.isdecimal() else f"`{source_name(name)}`"
         context.applied(f"divisions by {by} multiply by its reciprocal, corrected to the same bits", kernel.name, loc)
     return replace(kernel, insts=state.run())
 
