@@ -171,6 +171,12 @@ def test_rows_of_an_output_that_the_call_leaves_out(pitch, dims):
     assert output(text, x=x, dims=dims).tolist() == x.tolist()
 
 
+def test_a_size_for_a_pitch_that_follows_from_others_is_no_size_of_the_call():
+    text = "kernel k(x: f32[M], out y: f32[3, M, 7 : lm, 7], inout z: f32[2]) { parallel i in 2 { z[i] += 1.0; } }"
+    got = outputs(text, x=np.zeros(0, np.float32), z=np.zeros(2, np.float32), dims={"lm": 8})
+    assert got["y"].shape == (3, 0, 7, 7) and got["z"].tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float8_e5m2"])
 def test_rows_with_a_pitch_through_a_program(dtype):
     name = {"float32": "f32", "float8_e5m2": "f8e5m2"}[dtype]
