@@ -83,6 +83,8 @@ def source_of(s: State, ctx: Context, extents: Sequence[Dim], dtype: DType, star
     if whole_numbers:
         fitting = [a for a in fitting if a.fill == WHOLE_NUMBERS]
     s.random.shuffle(fitting)
+    if s.chance(0.4):
+        fitting.sort(key=lambda array: array not in ctx.locals)
     for array in fitting if s.chance(0.5) or len(s.arrays) > ARRAYS else ():
         found = _readable_section(s, ctx, array, extents, start)
         if found:
