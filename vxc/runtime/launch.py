@@ -88,8 +88,9 @@ def run_numpy(
         memory: dict[str, Any] = {}
         try:
             for name, (raw, _) in host.items():
-                memory[name] = cuda.allocate(raw.nbytes)
-                cuda.upload(memory[name], raw)
+                sent = two_to_a_byte(raw) if declared[name].dtype.bits == 4 else raw
+                memory[name] = cuda.allocate(sent.nbytes)
+                cuda.upload(memory[name], sent)
             _enqueue(cuda, compiled.binary, plan, {name: int(m) for name, m in memory.items()}, device, 0)
             for name, param in declared.items():
                 if param.mode != "in":
@@ -118,6 +119,9 @@ def _described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam
 def _check_view(param: ArrayParam, view: ArrayView) -> None:
     """What `bind` leaves: that the array may be written, lies as declared, and is aligned."""
     name = param.name
+    if param.dtype.bits == 4:
+        message = f"argument `{name}` is of {param.dtype}, two elements to a byte, and no device array describes such"
+        raise VxcError(Diagnostic("E0703", message, help="declare it u8[..., N // 2] and take the halves apart, or call run_numpy()"))
     if view.readonly and param.mode != "in":
         message = f"argument `{name}` is `{param.mode}`, but the array is read-only"
         raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
@@ -209,6 +213,13 @@ def _function(cuda: Driver, cubin: bytes, name: str, device: int, shared: int) -
 @lru_cache(maxsize=4096)
 def _module(cuda: Driver, cubin: bytes, device: int) -> Any:
     return cuda.load(cubin)
+
+
+def two_to_a_byte(elements: np.ndarray) -> np.ndarray:
+    """4-bit elements as kernels read them, the even ones in the low halves; ml_dtypes gives each a byte of its own."""
+    nibbles = np.zeros(len(elements) + len(elements) % 2, np.uint8)
+    nibbles[: len(elements)] = elements.view(np.uint8) & 15
+    return nibbles[::2] | nibbles[1::2] << 4
 
 
 def _staged(param: ArrayParam, given: np.ndarray | None, binding: Binding) -> tuple[np.ndarray, np.ndarray]:
