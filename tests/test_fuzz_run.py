@@ -76,7 +76,7 @@ def die():
 def test_a_wrong_pass_is_found_named_shrunk_and_replayed(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         plant(patch, "fuse-loops", no_stores)
-        got = vxc("fuzz", "-n", 2, "--seed", 3, "-j", 2, "-o", tmp_path, "--on", "flat")
+        got = vxc("fuzz", "-n", 2, "--seed", 5, "-j", 2, "-o", tmp_path, "--on", "flat")
         assert got.status == 3 and " fail, in " in got.out and "\nfuse-loops: ast and fuse-loops differ on its arguments: " in got.out
         path = min((tmp_path / "fuse-loops").iterdir())
         text = path.read_text()
@@ -85,7 +85,7 @@ def test_a_wrong_pass_is_found_named_shrunk_and_replayed(monkeypatch, tmp_path):
         again = vxc("fuzz", "--replay", path, "--on", "flat")
         assert (again.status, again.out) == (3, f"{path}: {text.splitlines()[0][2:]}\n")
         patch.setattr(filetest, "FOLDER", tmp_path)
-        with pytest.raises(AssertionError, match="expected"):
+        with pytest.raises(AssertionError, match="expected|E0721"):  # other values, or reads of what is not stored
             filetest.FileTest.read(path).actual()
     again = vxc("fuzz", "--replay", path, "--json", "--on", "flat")
     assert again.status == 0 and json.loads(again.out) == [{"file": str(path), "failure": None}]
