@@ -160,6 +160,17 @@ def test_refusals_of_later_steps_are_failures_and_E0313_is_none():
     assert (outcome.failure, outcome.code) == (None, "E0313")
 
 
+@pytest.mark.parametrize("value, where", [("x[i]", "gpu"), ("exp(x[i])", "gpu"), ("exp(x[i]) - exp(x[i])", None)])
+def test_what_elementary_functions_give_and_is_computed_with_is_not_compared_with_a_gpu(monkeypatch, value, where):
+    def other(compiled, arrays, scalars, dims):
+        return {name: a + 1 for name, a in diff.run_flat(compiled.plan, arrays, scalars, dims=dims).items()}
+
+    monkeypatch.setattr("vxc.runtime.launch.run_numpy", other)
+    case = Case(f"kernel k(x: f32[N], out y: f32[N]) {{ parallel i in N {{ y[i] = {value}; }} }}", {"N": "5", "x": "rand:f32[5]"})
+    failure = examine(case, Executors(gpu=True)).failure
+    assert (failure and failure.where) == where
+
+
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
