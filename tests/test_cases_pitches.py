@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.everywhere import bits, compiled, output, outputs
+from tests.everywhere import compiled, output, outputs
 from vxc.diag import VxcError
 from vxc.dtypes import DTYPES
 from vxc.interp.ast_interp import run_ast

@@ -181,8 +181,8 @@ def test_report_and_json(tmp_path):
     assert got.err == "" and not list(tmp_path.iterdir())
     report = json.loads(vxc("fuzz", "-n", 3, "--seed", 7, "--json", "--on", "flat").out)
     assert list(report) == [
-        "programs", "seconds", "programs_per_minute", "interrupted", "gpu", "rejected", "rejects_too_many", "faults", "failures",
-        "counts", "never",
+        "programs", "seconds", "programs_per_minute", "interrupted", "gpu", "rejected", "rejects_too_many", "faults", "unfinished",
+        "failures", "counts", "never",
     ]  # fmt: skip
     assert (report["programs"], report["failures"], report["interrupted"], report["gpu"]) == (3, [], False, False)
     assert report["programs_per_minute"] > 0
@@ -199,12 +199,21 @@ def test_json_of_failures(monkeypatch, tmp_path):
 
 def test_no_programs():
     got = vxc("fuzz", "-n", 0, "--on", "flat")
-    assert got.status == 0 and got.out.startswith("0 programs in 0.0 s, ")
+    assert got.status == 0 and got.out == "0 programs in 0.0 s, 0 a minute: nothing was compared\n"
 
 
 def test_the_time_bounds_a_run():
     got = vxc("fuzz", "--time", 1, "-j", 1, "--on", "flat")
     assert got.status == 0 and float(got.out.split(" in ")[1].split(" s,")[0]) < 20
+    got = vxc("fuzz", "--time", "nan", "--on", "flat")
+    assert got.status == 2 and got.err.endswith("Error: Invalid value for '--time': 'nan' is not a valid integer range.\n")
+
+
+def test_the_time_bounds_shrinking_too(monkeypatch, tmp_path):
+    plant(monkeypatch, "simplify", when_stored(fail))
+    start = time.monotonic()
+    got = vxc("fuzz", "--time", 4, "-j", 2, "--on", "flat", "-o", tmp_path)
+    assert got.status == 3 and time.monotonic() - start < 30 and list(tmp_path.rglob("*.vxt"))
 
 
 def test_too_many_rejected_programs_fail(monkeypatch):
@@ -235,9 +244,11 @@ def test_an_interrupt_reports_what_was_done(tmp_path):
         os.killpg(process.pid, 0)
 
 
-def test_a_bar_is_for_terminals():
+def test_a_bar_is_for_terminals_and_a_line_now_and_then_for_others(monkeypatch):
     assert "programs" in vxc("fuzz", "-n", 2, "--on", "flat", terminal=True).err
     assert vxc("fuzz", "-n", 2, "--on", "flat").err == ""
+    monkeypatch.setattr("vxc.cli.common._LINE_EVERY", 0.0)
+    assert "\nnote: programs: 2 of 2 after " in vxc("fuzz", "-n", 2, "--on", "flat").err
 
 
 GOOD = "# seed: 1\n# run: N=3 x=rand:f32[3]\nkernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }\n----\n"
