@@ -171,6 +171,13 @@ def test_what_elementary_functions_give_and_is_computed_with_is_not_compared_wit
     assert (failure and failure.where) == where
 
 
+def test_what_faults_in_the_interpreters_is_not_run_on_a_gpu(monkeypatch):
+    monkeypatch.setattr("vxc.runtime.launch.run_numpy", lambda *_, **__: die())
+    case = Case("kernel k(p: i64[N], out y: f32[N]) { parallel i in N { y[i] = p[p[i]] as f32; } }", {"N": "2", "p": "full:i64[2]:9"})
+    outcome = examine(case, Executors(gpu=True))
+    assert (outcome.failure, outcome.code) == (None, "E0720")
+
+
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
