@@ -202,19 +202,20 @@ def progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda more: bar.update(task, advance=more, refresh=True)
 
 
-_LINE_EVERY = 20.0  # seconds
+_FIRST_LINE = 20.0  # seconds; each further one after half as long again
 
 
 def _lines(text: str, total: int | None) -> Callable[[int], None]:
-    start = told = monotonic()
-    done = 0
+    start = monotonic()
+    done, due = 0, _FIRST_LINE
 
     def advance(more: int) -> None:
-        nonlocal told, done
+        nonlocal done, due
         done += more
-        if monotonic() - told >= _LINE_EVERY:
-            told = monotonic()
-            note(f"{text}: {done:,}{'' if total is None else f' of {total:,}'} after {told - start:.0f} s")
+        passed = monotonic() - start
+        if passed >= due:
+            due = 1.5 * passed
+            note(f"{text}: {done:,}{'' if total is None else f' of {total:,}'} after {passed:.0f} s")
 
     return advance
 
