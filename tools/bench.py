@@ -18,12 +18,13 @@ import argparse
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
-from benching.cases import CASES, SUITES, Case, kernel
-from benching.record import RECORD, recorded, replaced, stale, write
+from benching.cases import CASES, SUITES, Case, Kernel, kernel
+from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 
 from vxc.runtime.driver import driver, unavailable
@@ -58,21 +59,24 @@ def run(cases: list[Case], reference: Path | None) -> int:
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         kernels = list(pool.map(kernel, cases, [arch] * len(cases)))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a case is one kernel: more processes would only start
-    import torch
     from benching.timing import measured
 
+    return timed(cases, kernels, measured, reference)
+
+
+def timed(cases: list[Case], kernels: list[Kernel], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None) -> int:
+    """Has each case measured; the record is written after each."""
     failed = 0
     for case, made in zip(cases, kernels, strict=True):
-        lines, problems = measured(case, made, reference)
+        lines, problems = measure(case, made, reference)
         write(replaced(recorded(), lines, [case], () if reference else ("reference",)))
         print(f"{case.suite} {case.name}: " + ", ".join(f"{row['impl']} {row['ms']:.4f}" for row in lines), flush=True)
         for problem in problems:
             print(f"failed: {problem}", file=sys.stderr, flush=True)
         failed += len(problems)
-        torch.cuda.empty_cache()
-    left = [case.name for case in cases if "reference" in case.peers and not reference]
+    left = sum("reference" in case.peers for case in cases) if not reference else 0
     if left:
-        print(f"no --reference: the hand-written kernels of {len(left)} cases did not run, and their lines are as they were")
+        print(f"no --reference: the hand-written kernels of {left} cases did not run, and their lines are as they were")
     return FAILED if failed else 0
 
 
@@ -92,7 +96,7 @@ def main() -> int:
         parser.error(f"{options.reference} is no folder")
     cases = chosen(options.suites, options.case)
     if options.plot:
-        plot(recorded(RECORD), PLOT)
+        plot(recorded(), PLOT)
         return 0
     return fresh(cases) if options.fresh else run(cases, options.reference)
 

@@ -1,4 +1,4 @@
-"""What a case is compared with, by name: torch as it comes, `torch.compile`, Triton, CuPy, a plain copy of as many bytes.
+"""What a case is compared with, by name: a plain copy, torch as it comes, `torch.compile`, Triton, CuPy.
 
 Each gives a call without arguments that enqueues its work on torch's current stream and gives the output.
 """
@@ -53,6 +53,19 @@ def with_torch(case: Case, inputs: list[torch.Tensor]) -> Call:
     return lambda: TORCH[case.sample](*inputs)
 
 
+def torch_copy(case: Case, inputs: list[torch.Tensor]) -> Call:
+    (source,) = inputs
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def with_copy(case: Case, inputs: list[torch.Tensor]) -> Call:
+    """Of the one input: a kernel, since what torch leaves to the driver is not always as fast."""
+    from benching.triton_kernels import copy
+
+    return lambda: copy(*inputs)
+
+
 def with_inductor(case: Case, inputs: list[torch.Tensor]) -> Call:
     """Compiled for the shapes at hand, or for any where the case is compiled so."""
     torch._dynamo.reset()
@@ -78,12 +91,7 @@ def with_cupy(case: Case, inputs: list[torch.Tensor]) -> Call:
     return call
 
 
-def copy_of(inputs: list[torch.Tensor]) -> Call:
-    (source,) = inputs
-    target = torch.empty_like(source)
-    return lambda: target.copy_(source)
-
-
 PEERS: dict[str, Callable[[Case, list[torch.Tensor]], Call]] = {
-    "torch": with_torch, "inductor": with_inductor, "triton": with_triton, "cupy": with_cupy,
+    "copy": with_copy, "torch": with_torch, "inductor": with_inductor, "triton": with_triton, "cupy": with_cupy,
 }  # fmt: skip
+UNCAPTURED = {("torch", "copy"): torch_copy}  # by peer and sample: what is slower in a graph than called

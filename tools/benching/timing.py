@@ -6,7 +6,9 @@ Method, the same for all implementations of a case:
   the greatest difference from torch's result in float64 over the greatest magnitude; beyond `TOLERANCE` a result is no result.
 - A call is captured in a CUDA graph once it has run twice, and what is timed is the replay of the graph. Python, launch checks
   and allocation cost the host more than short kernels run, and `do_bench`, which records an event before and after each call,
-  would count the time in which the device waits for them. A replay costs the host less than the flush of L2 before it takes.
+  would count the time in which the device waits for them. A replay costs the host less than the flush of L2 before it takes, and
+  the device half a microsecond. One call is timed as it is, `torch.Tensor.copy_`: the driver, to which torch leaves it, took
+  half as long again in a graph, and the call costs the host little.
 - `triton.testing.do_bench` flushes L2 before each replay and gives the median of `REP` milliseconds. All implementations take
   turns for `ROUNDS` rounds, and a figure is the median of its rounds. So figures of one case compare; those of two runs do not.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +33,8 @@ ROUNDS = 7
 WARMUP, REP = 5, 20  # milliseconds
 CHUNK = 1 << 24  # elements that are checked at once
 TOLERANCE = {"f16": 2e-3, "f32": 1e-5}
-VERSIONS = {"copy": "torch", "torch": "torch", "inductor": "torch", "triton": "triton", "cupy": "cupy"}
+Run = Callable[[], None]
+VERSIONS = {"copy": "triton", "torch": "torch", "inductor": "torch", "triton": "triton", "cupy": "cupy"}
 
 
 class Problem(Exception):
@@ -67,10 +70,22 @@ def arrays(case: Case, kernel: Kernel) -> Arrays:
     return found
 
 
+def ready(impl: str, case: Case, kernel: Kernel, data: Arrays, reference: Path | None) -> tuple[Run, Any, list[Any]]:
+    """(what enqueues one run of an implementation, the tensor that it writes, its inputs)."""
+    from benching.peers import UNCAPTURED
+
+    if (impl, case.sample) in UNCAPTURED:
+        inputs = list(data.inputs.values())
+        call = UNCAPTURED[impl, case.sample](case, inputs)
+        return call, call(), inputs
+    call, inputs = caller(impl, case, kernel, data, reference)
+    return *graphed(call), inputs
+
+
 def caller(impl: str, case: Case, kernel: Kernel, data: Arrays, reference: Path | None) -> tuple[Callable[[], Any], list[Any]]:
     """(what enqueues one run of an implementation and gives its output, its inputs)."""
     import torch
-    from benching.peers import PEERS, copy_of
+    from benching.peers import PEERS
 
     inputs, (out,) = list(data.inputs.values()), data.out.values()
     if impl == "vxc":
@@ -85,11 +100,10 @@ def caller(impl: str, case: Case, kernel: Kernel, data: Arrays, reference: Path 
         return prepared(reference, case.name, inputs, torch.empty_like(out)), inputs
     if impl == "copy":
         inputs = [torch.randn(data.nbytes // 8, device="cuda")]
-        return copy_of(inputs), inputs
     return PEERS[impl](case, inputs), inputs
 
 
-def graphed(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+def graphed(call: Callable[[], Any]) -> tuple[Run, Any]:
     """(the replay of a graph of the call, the tensor that it writes)."""
     import torch
 
@@ -108,7 +122,7 @@ def graphed(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
     return graph.replay, torch.as_tensor(out, device="cuda")
 
 
-def error(impl: str, case: Case, replay: Callable[[], None], out: Any, inputs: list[Any]) -> float:
+def error(impl: str, case: Case, replay: Run, out: Any, inputs: list[Any]) -> float:
     """The relative error of one replay. Raises `Problem` where that is beyond the tolerance."""
     import torch
     from benching.peers import TORCH
@@ -144,39 +158,52 @@ def relative_error(out: Any, exact: Callable[..., Any], inputs: list[Any], along
     return math.nan if any(map(math.isnan, ends)) else max(ends) / max(max(sizes), 1e-300)
 
 
-def milliseconds(run: Callable[[], None]) -> float:
+def milliseconds(run: Run) -> float:
     from triton.testing import do_bench
 
     return do_bench(run, warmup=WARMUP, rep=REP, return_mode="median")
 
 
-def in_turns(runs: Mapping[str, Callable[[], None]], timer: Callable[[Callable[[], None]], float], rounds: int = ROUNDS) -> dict[str, float]:
+def in_turns(runs: Mapping[Hashable, Run], timer: Callable[[Run], float], rounds: int = ROUNDS) -> dict[Hashable, float]:
     """The median of each run's times, all running once in each round."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[Hashable, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             times[name].append(timer(run))
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def measured(case: Case, kernel: Kernel, reference: Path | None) -> tuple[list[dict], list[str]]:
-    """(a line for each implementation that ran, what is wrong with the others)."""
-    import torch
+class Times(NamedTuple):
+    """By implementation, milliseconds and errors; what is wrong with the others; bytes of all arrays."""
 
+    ms: dict[Hashable, float]
+    errors: dict[str, float]
+    problems: list[str]
+    nbytes: int
+
+
+def timed(case: Case, kernel: Kernel, reference: Path | None) -> Times:
     data, runs, errors, problems = arrays(case, kernel), {}, {}, []
     for impl in ("vxc", *case.peers):
         if impl != "reference" or reference:
             try:
-                call, inputs = caller(impl, case, kernel, data, reference)
-                runs[impl], out = graphed(call)
-                errors[impl] = error(impl, case, runs[impl], out, inputs)
+                run, out, inputs = ready(impl, case, kernel, data, reference)
+                errors[impl] = error(impl, case, run, out, inputs)
+                runs[impl] = run
             except Exception as found:  # of whatever library: the others still run, and the caller fails at the end
-                runs.pop(impl, None)
                 problems.append(f"{case.suite} {case.name} {impl}: {type(found).__name__}: {found}")
-    device, lines = torch.cuda.get_device_name(), []
-    for impl, ms in in_turns(runs, milliseconds).items():
+    return Times(in_turns(runs, milliseconds), errors, problems, data.nbytes)
+
+
+def measured(case: Case, kernel: Kernel, reference: Path | None) -> tuple[list[dict], list[str]]:
+    """(a line for each implementation that ran, what is wrong with the others)."""
+    import torch
+
+    found, device, lines = timed(case, kernel, reference), torch.cuda.get_device_name(), []
+    torch.cuda.empty_cache()
+    for impl, ms in found.ms.items():
         facts = kernel.facts if impl == "vxc" else {"key": peer_key(case, impl)}
         if impl in VERSIONS:
             facts = {"version": import_module(VERSIONS[impl]).__version__} | facts
-        lines.append(line(case, impl, ms, data.nbytes, errors[impl], device, facts))
-    return lines, problems
+        lines.append(line(case, impl, ms, found.nbytes, found.errors[impl], device, facts))
+    return lines, found.problems
