@@ -26,11 +26,18 @@ def changed(at: int, **values: float) -> list[dict]:
     return [{**found, **values} if n == at else found for n, found in enumerate(AS_CLAIMED)]
 
 
+def everywhere(**values: float) -> list[dict]:
+    return [{**found, **values} for found in AS_CLAIMED]
+
+
 def test_figures_as_they_were_claimed():
-    assert [judge(AS_CLAIMED).holds for _, judge in CLAIMS] == [True] * 5
+    assert [judge(AS_CLAIMED).holds for _, judge in CLAIMS] == ["yes"] * 5
     assert pressure(AS_CLAIMED).measured.startswith("2: 240 registers against 180 registers in chunks of 8; 3: 255 registers and 900 bytes")
     assert clearing(AS_CLAIMED).measured.startswith("of 3 pairs of chains and cap that spill single-shot, a chunk clears 3 (2 with cap 96,")
-    assert third_chain(AS_CLAIMED).measured.startswith("2 forms of three chains have no spills (fastest 0.250 ms); the fastest of three")
+    assert third_chain(AS_CLAIMED).measured== (
+        "2 of 2 chunked forms of three chains do not spill, the fastest of them takes 0.250 ms; "
+        "the fastest of two chains takes 0.300 ms (2 chains, single-shot, cap 96)"
+    )
     assert low_occupancy(AS_CLAIMED).measured == "1 block: 1.25 to 2.40 times as fast; 2 blocks: 1.00 to 1.00 times as fast"
     assert speed(AS_CLAIMED).measured == (
         "0.250 ms, 17.2 TFLOP/s, 26.5% of the 64.8 TFLOP/s that fma reaches here (3 chains, chunks of 8, no cap)"
@@ -38,20 +45,23 @@ def test_figures_as_they_were_claimed():
 
 
 @pytest.mark.parametrize(
-    "judge, rows",
+    "judge, rows, holds",
     [
-        (pressure, changed(2, registers=240)),
-        (pressure, changed(6, spills=900, registers=255)),
-        (clearing, changed(7, spills=8)),
-        (third_chain, changed(1, total_ms=0.25)),
-        (third_chain, [{**found, "spills": 8} for found in AS_CLAIMED]),
-        (low_occupancy, changed(7, total_ms=0.25)),
-        (speed, [{**found, "total_ms": 1.2} for found in AS_CLAIMED]),
-        (speed, [{**found, "tflops": 12.6} for found in AS_CLAIMED]),
+        (pressure, changed(2, registers=240), "in part"),
+        (pressure, everywhere(registers=200, spills=0), "no"),
+        (clearing, changed(7, spills=8), "in part"),
+        (clearing, everywhere(spills=8), "no"),
+        (third_chain, changed(1, total_ms=0.25), "in part"),
+        (third_chain, everywhere(spills=8), "no"),
+        (low_occupancy, changed(7, total_ms=0.25), "no"),
+        (low_occupancy, everywhere(total_ms=0.25), "no"),
+        (speed, everywhere(total_ms=1.2, tflops=17.2), "in part"),
+        (speed, everywhere(tflops=12.6), "in part"),
+        (speed, everywhere(total_ms=1.2, tflops=3.6), "no"),
     ],
 )
-def test_a_claim_that_does_not_hold_is_noticed(judge, rows):
-    assert not judge(rows).holds
+def test_a_claim_that_does_not_hold_is_noticed(judge, rows, holds):
+    assert judge(rows).holds == holds
 
 
 def test_the_text():
