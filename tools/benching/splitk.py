@@ -41,7 +41,7 @@ def chunked(rows: Rows) -> Rows:
 def pressure(rows: Rows) -> Finding:
     free = where(rows, cap=None)
     pairs = [(c, where(free, chains=c, chunk=0)[0], min(chunked(where(free, chains=c)), key=_pressure)) for c in chains(rows)]
-    texts = [f"{c}: {_used(single)} against {_used(chunk)} in chunks of {chunk['chunk']}" for c, single, chunk in pairs]
+    texts = [f"{_chains(c)}: {_used(single)} against {_used(chunk)} in chunks of {chunk['chunk']}" for c, single, chunk in pairs]
     return Finding(verdict(*(_pressure(chunk) < _pressure(single) for _, single, chunk in pairs)), "; ".join(texts))
 
 
@@ -54,12 +54,12 @@ def clearing(rows: Rows) -> Finding:
 
 
 def third_chain(rows: Rows) -> Finding:
-    three, two = where(rows, chains=3), best(where(rows, chains=2))
+    three, fewer = where(rows, chains=3), best([row for row in rows if row["chains"] < 3])
     free = [row for row in chunked(three) if not row["spills"]]
     text = f"{len(free)} of {len(chunked(three))} chunked forms of three chains do not spill"
     text += f", the fastest of them takes {best(free)['total_ms']:.3f} ms" if free else ""
-    pays = bool(free) and best(free)["total_ms"] * GAIN <= two["total_ms"]
-    return Finding(verdict(bool(free), pays), f"{text}; the fastest of two chains takes {two['total_ms']:.3f} ms ({_form(two)})")
+    pays = bool(free) and best(free)["total_ms"] * GAIN <= fewer["total_ms"]
+    return Finding(verdict(bool(free), pays), f"{text}; the fastest of fewer takes {fewer['total_ms']:.3f} ms ({_form(fewer)})")
 
 
 def low_occupancy(rows: Rows) -> Finding:
@@ -134,4 +134,8 @@ def _cap(row: dict) -> str:
 
 def _form(row: dict) -> str:
     chunk = f"chunks of {row['chunk']}" if row["chunk"] else "single-shot"
-    return f"{row['chains']} chain{'s' * (row['chains'] > 1)}, {chunk}, {_cap(row)}"
+    return f"{_chains(row['chains'])}, {chunk}, {_cap(row)}"
+
+
+def _chains(count: int) -> str:
+    return f"{count} chain{'s' * (count > 1)}"
