@@ -10,6 +10,7 @@ import json
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
 from benching import record, splitk, table
+from benching.cases import CASES
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
 
@@ -22,7 +23,7 @@ ROWS = [
 def test_the_table():
     assert table.markdown([]) == ""
     assert table.markdown(ROWS).splitlines() == [
-        "H; torch 2.0, Triton 3.0.",
+        f"H; torch 2.0, Triton 3.0. 2 of {len(CASES)} cases have run.",
         "",
         "| suite | case | ms | GB/s | best peer | peer / vxc | hand-written / vxc | copy / vxc |",
         "|---|---|---|---|---|---|---|---|",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from benching.cases import CASES
 from benching.record import RECORD
 
 PLOT = RECORD.with_suffix(".png")
@@ -31,7 +32,8 @@ def markdown(rows: list[dict]) -> str:
     head = "| suite | case | ms | GB/s | best peer | peer / vxc | hand-written / vxc | copy / vxc |"
     lines = [_row(suite, case, impls) for (suite, case), impls in cases.items()]
     devices = " and ".join(sorted({row["device"] for row in rows}))
-    return "\n".join([f"{devices}; {named}.", "", head, "|" + "---|" * 8, *lines, "", _verdict(list(cases.values()))]) + "\n"
+    some = f" {len(cases)} of {len(CASES)} cases have run." if len(cases) < len(CASES) else ""
+    return "\n".join([f"{devices}; {named}.{some}", "", head, "|" + "---|" * 8, *lines, "", _verdict(list(cases.values()))]) + "\n"
 
 
 def best_peer(impls: dict[str, dict]) -> dict | None:
