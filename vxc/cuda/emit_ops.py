@@ -43,7 +43,7 @@ def _scalar(body: Body, at: int, inst: Inst) -> str:
     divisor = inst.operands[-1]
     if inst.op in _SHIFTS and isinstance(divisor, Const) and dtype.bits >= 32 and divisor.value > 0 and divisor.value.bit_count() == 1:
         return _SHIFTS[inst.op](body.text(inst.operands[0]), divisor.value)
-    return c_expr(inst.op, dtype, *map(body.text, inst.operands))
+    return c_expr(inst.op, dtype, *map(body.text, inst.operands), precision=inst.attr("precision") or "")
 
 
 _SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two; shifts of negative ints keep the sign

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, STORED
 
 TILE, TEAM, THREAD, PLAN = "tile", "team", "thread", "plan"
 ALL = (TILE, TEAM, THREAD)
@@ -172,8 +172,10 @@ _ROWS = [
 ]  # fmt: skip
 
 _RESULTS = {"same": "same", "bool": "bool"}
+# Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
+_PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
 _SCALARS = [
-    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), stages=ANYWHERE, doc=o.doc)
+    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _PRECISION.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
     for o in SCALAR_OPS.values()
     for _operands in [("bool", "value", "same") if o.name == "select" else ("value", *["same"] * (o.arity - 1))]
 ]

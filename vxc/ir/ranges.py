@@ -42,7 +42,7 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
     found.update(known or {})
     of = _Lookup(found)
     indices = {
-        "block_index": (0, MAX_BLOCKS - 1),
+        "block_index": (0, kernel.attr("blocks", MAX_BLOCKS) - 1),
         "thread_index": (0, kernel.attr("threads", MAX_THREADS) - 1),
     }
     for inst in kernel.insts:

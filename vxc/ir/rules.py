@@ -259,7 +259,9 @@ def _launch(body: Body, i: int, inst: Inst) -> str | None:
     kernel = next((k for k in body.plan.kernels if k.name == name), None)
     if kernel is None:
         return f"there is no kernel @{name}"
-    arguments = inst.operands[1:]
+    grid, *arguments = inst.operands
+    if kernel.attr("blocks") and not (isinstance(grid, Const) and grid.value <= kernel.attr("blocks")):
+        return f"@{name} is launched over {grid} blocks, and says that it runs in {kernel.attr('blocks')} at most"
     if len(arguments) != len(kernel.params):
         return f"@{name} has {len(kernel.params)} parameters, the launch passes {len(arguments)} arguments"
     passed = {p: a for p, a in zip(kernel.params, arguments) if isinstance(p, Value)}

@@ -1,7 +1,7 @@
 """narrow-indices: 32-bit index arithmetic where the ranges prove that it fits.
 
 Before: stage=thread, every index i64.
-After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
+After:  where all launches of a kernel have a constant number of blocks, its attribute `blocks` is the greatest of them. An i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
         too if its index cannot step past that range. What goes on in 64 bits widens its operands with `cast`. Addresses are
         64-bit in the emitted code whatever the index type.
 
@@ -96,9 +96,16 @@ def _fits(span: Range) -> bool:
     return I32.min <= span[0] and span[1] <= I32.max
 
 
+def _blocks(plan: Plan, kernel: Kernel) -> int | None:
+    """The most blocks that a kernel is launched over, where all launches say a constant."""
+    grids = [inst.operands[0] for inst in plan.entries if inst.op == "launch" and inst.attr("kernel") == kernel.name]
+    return max(max(1, x.value) for x in grids) if all(isinstance(x, Const) for x in grids) else None
+
+
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
+        kernel = kernel.with_attrs(blocks=_blocks(plan, kernel))
         state = _Narrow(kernel)
         kernels.append(replace(kernel, insts=state.run(kernel.insts)))
         wide = [i for i in kernel.insts if isinstance(i.result, Value) and i.result.dtype is I64]
