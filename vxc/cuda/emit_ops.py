@@ -79,6 +79,11 @@ def _aligned(body: Body, at: int, inst: Inst) -> str:
     return f"vx_aligned<{inst.attr('bytes')}>({body.names.of(inst.operands[0].name)})"
 
 
+def _ahead(body: Body, at: int, inst: Inst) -> str:
+    buffer, index = inst.operands
+    return f"({inst.result.dtype.c})vx_ahead<{inst.attr('bytes')}>(&{body.names.of(buffer.name)}[{bare(body.short(index))}])"
+
+
 def _special(register: str):
     def text(body: Body, at: int, inst: Inst) -> str:
         return f"({inst.result.dtype.c}){register}"
@@ -110,6 +115,7 @@ EXPRESSIONS: dict[str, Callable[[Body, int, Inst], str]] = {
     "load": _load,
     "atomic": _atomic,
     "aligned": _aligned,
+    "ahead": _ahead,
     "block_index": _special("blockIdx.x"),
     "thread_index": _special("threadIdx.x"),
     **dict.fromkeys(_SHUFFLES, _shuffle),

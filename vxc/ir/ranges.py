@@ -51,6 +51,8 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
             continue
         if inst.op in indices:
             found[value.name] = indices[inst.op]
+        elif inst.op == "ahead":
+            found[value.name] = (0, max(0, inst.attr("bytes") // inst.operands[0].dtype.bytes - 1))
         elif inst.op == "loop":
             found[value.name] = _index(*map(of, inst.operands))
         elif inst.op in ("reduce", "scan"):

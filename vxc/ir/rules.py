@@ -127,8 +127,8 @@ def _move(stage: str, inst: Inst) -> str | None:
         return f"`move` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
     if (to.space == "local") + (source.space == "local") != 1:
         return "`move` goes between an array of the thread (`local`) and memory that is none"
-    if inst.attr("width") == 1 or size not in (16, 32, 64, 128) or to.dtype.bits < 8:
-        return f"{inst.attr('width')} elements of {to.dtype} are no access of 2, 4, 8 or 16 bytes"
+    if size not in (8, 16, 32, 64, 128) or to.dtype.bits < 8:
+        return f"{inst.attr('width')} elements of {to.dtype} are no access of 1, 2, 4, 8 or 16 bytes"
     return None
 
 

@@ -26,7 +26,7 @@ from vxc.pass_manager import Context, Pass
 
 ARITHMETIC = frozenset("add sub mul floordiv mod ceildiv tdiv trem min max select".split())
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
-SOURCES = frozenset(("block_index", "thread_index"))
+SOURCES = frozenset(("block_index", "thread_index", "ahead"))
 
 
 class _Narrow:
@@ -55,7 +55,8 @@ class _Narrow:
             self.b.add(inst.over(map(self.narrow, inst.operands), None))
         elif wide and self.narrows(inst):
             self.now[inst.result.name] = Value(inst.result.name, I32)
-            self.b.add(inst.over(map(self.narrow, inst.operands), self.now[inst.result.name]))
+            operands = map(self.index if inst.op == "ahead" else self.narrow, inst.operands)
+            self.b.add(inst.over(operands, self.now[inst.result.name]))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
             self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
         else:
@@ -84,7 +85,7 @@ class _Narrow:
         return self.now.get(x.name, x)
 
     def index(self, x: Operand) -> Operand:
-        return x if isinstance(x, Const) else self.now.get(x.name, x)
+        return x if isinstance(x, (Const, Buffer)) else self.now.get(x.name, x)
 
     def widen(self, x: Operand) -> Operand:
         if isinstance(x, (Const, Buffer)) or x.name not in self.now:

@@ -42,10 +42,10 @@ __device__ __forceinline__ float vx_silu_f16(float x) {
   return z * vx_sigmoid_f16(z);
 }
 
-// x * sigmoid(2u), 2u = x (A + B x^2)
+// x * sigmoid(2u) = x / (1 + 2^t), t = x (A + B x^2)
 __device__ __forceinline__ float vx_gelu_tanh_f16(float x) {
   float z = vx_max_f32(x, -10.0f);
-  return z * vx_sigmoid_f16(z * fmaf(z * z, 0.071354814f, 1.5957692f));
+  return z * vx_reciprocal_f32(1.0f + vx_exp2_f16(z * fmaf(z * z, -0.10294324f, -2.3022082f)));
 }
 
 // w / (1 + e^-x), small values too; w finite
