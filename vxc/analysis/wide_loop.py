@@ -58,6 +58,13 @@ class WideLoop:
     dealt: bool
     shift: Shift | None
 
+    def widths(self, run: Run) -> tuple[int, ...]:
+        """Elements that an access of a run may have, widest first; several where the address decides."""
+        if not self.dealt or (self.shift and self.shift.run is run):
+            return (run.width,)
+        middle = max(2, 4 // run.buffer.dtype.bytes)
+        return (run.width, middle, 1) if middle < run.width else (run.width, 1)
+
 
 @dataclass(frozen=True)
 class Missed:

@@ -3,10 +3,10 @@
 Before: stage=thread; every access is one element. A loop marked `deal` deals the elements of a range out to lanes, one by one.
 After:  in loops of a few iterations, `move` takes elements to or from a `local` array, up to 16 bytes at once. What that counts
         on (arrays aligned, dimensions divisible) is one condition, tested at the top: where it does not hold, the loops run as they
-        were. No `deal` is left: lanes are dealt several elements in a row. The first of them all go one by one, up to where an array
-        (one that is written, if any is) has a multiple of 16 bytes; of each other array a lane accesses 16 bytes at once, 4 (8 of
-        4-byte elements) or one element, whichever the address allows. What goes one by one is not unrolled, so as to cost the wide
-        form no registers.
+        were. No `deal` is left: lanes are dealt several elements in a row, from where an array (one that is written, if any is) has a
+        multiple of 16 bytes; of each other array a lane accesses 16 bytes at once, 4 (8 of 4-byte elements) or one element,
+        whichever the address allows. The elements before and behind go one by one, in a loop that is not unrolled, so as to cost the
+        wide form no registers.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0
@@ -20,8 +20,8 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                    else
                                                      ..
 
-A test that each element is below a limit becomes one test, of all elements of an iteration; where that fails for some of them only,
-they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays
+A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop, where that fails for
+some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays
 of one launch are different memory, so a load may come before a store to another array.
 """
 
@@ -40,6 +40,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.infer_vector_widths_text import say
 
 
 class _Digit(NamedTuple):
@@ -121,21 +122,41 @@ class _Widen:
             at = self.regions.end[at] + 1
 
     def _dealt(self, loop: WideLoop) -> None:
-        """The loop over the elements before the first multiple (over all, where divisions do not go on from one another), then the rest."""
+        """Several elements in a row to a lane, then those that are left: see `_left`."""
         b, inst = self.b.at(self.insts[loop.at].loc), self.insts[loop.at]
         lane, total, lanes = map(self.rewriter, inst.operands)
-        ahead = alone = Const(0)
+        here = self._at(loop, Const(0))
+        ahead: Scalar = Const(0)
         if loop.shift:
-            run, here = loop.shift.run, self._at(loop, Const(0))
+            run = loop.shift.run
             ahead = b.emit("ahead", run.buffer, self._offset(loop, run, here), bytes=run.width * run.buffer.dtype.bytes)
-            alone = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
-        if self.enough:
-            alone = b.emit("select", self.enough, alone, total)
-        if alone != Const(0):
-            with b.loop(lane, alone, lanes, kind="serial", unroll=1, name=inst.result.name) as e:
-                self._as_it_was(loop, self._at(loop, e))
         with b.if_(self.enough) if self.enough else nullcontext():
             self._widened(loop, b.emit("add", b.emit("mul", lane, loop.count), ahead))
+        before, after, rest = self._left(loop, here, ahead, total)
+        with b.loop(lane, b.emit("add", before, rest), lanes, kind="serial", unroll=1, name=inst.result.name) as e:
+            self._as_it_was(loop, self._at(loop, b.emit("select", b.emit("lt", e, before), e, b.emit("add", e, after))))
+
+    def _left(self, loop: WideLoop, here: Rewriter, ahead: Scalar, total: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """Of the `total` elements from `here` on, how many go one by one: the first (all, where divisions do not go on from one another), and
+        the rest behind the last whole vector; between them how far the rest is from where the first end.
+        """
+        b = self.b
+        before = rest = whole = Const(0)
+        if loop.shift:
+            before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
+        if loop.guard >= 0:
+            element, limit = map(here, self._test(loop).operands)
+            left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
+            rest = b.emit("mod", left, loop.count)
+            whole = b.emit("sub", left, rest)
+            rest = b.emit("select", b.emit("lt", left, total), rest, 0)
+        if self.enough:
+            before, rest = (b.emit("select", self.enough, *xs) for xs in ((before, total), (rest, 0)))
+        return before, b.emit("sub", b.emit("add", ahead, whole), before), rest
+
+    def _test(self, loop: WideLoop) -> Inst:
+        """The comparison that guards a loop's body."""
+        return next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
 
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
@@ -143,15 +164,15 @@ class _Widen:
         if loop.guard < 0:
             self._vector(loop, first, start)
             return
-        test = next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
+        test = self._test(loop)
         self._define(loop, start, test.operands)
         element, limit = map(start, test.operands)
         fits = b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
         with b.if_(fits):
             self._vector(loop, first, start)
-            if not loop.whole:
+            if not (loop.whole or loop.dealt):
                 b.else_()
-                self._one_by_one(loop, first)
+                self._one_by_one(loop)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -221,7 +242,7 @@ class _Widen:
     def _transfer(self, loop: WideLoop, run: Run, place: Scalar, move: Callable[[Scalar, Scalar, int], object]) -> None:
         """`move(index in the array, in memory, width)` all of a run, at the widths that are known to be right or that the address allows."""
         b = self.b
-        widths = _widths(run) if loop.dealt and not (loop.shift and loop.shift.run is run) else (run.width,)
+        widths = loop.widths(run)
         ahead = b.emit("ahead", run.buffer, place, bytes=run.width * run.buffer.dtype.bytes) if len(widths) > 1 else None
         with ExitStack() as narrower:
             for width in widths:
@@ -240,10 +261,9 @@ class _Widen:
             with self.b.loop(0, loop.count, width, kind="unroll", name="k") as k:
                 move(k, self.b.emit("add", place, k), width)
 
-    def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
+    def _one_by_one(self, loop: WideLoop) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        how = {"kind": "serial", "unroll": 1} if loop.dealt else {"kind": "unroll"}
-        with self._each(loop, first, **how) as (_, inner):
+        with self._each(loop, Const(0), kind="unroll") as (_, inner):
             self._as_it_was(loop, inner)
 
     def _as_it_was(self, loop: WideLoop, inner: Rewriter) -> None:
@@ -267,12 +287,6 @@ class _Widen:
         return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
-def _widths(run: Run) -> tuple[int, ...]:
-    """Elements that an access may have where the address decides, widest first."""
-    middle = max(2, 4 // run.buffer.dtype.bytes)
-    return (run.width, middle, 1) if middle < run.width else (run.width, 1)
-
-
 def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
     found: Scalar | None = None
     for at, index in enumerate(indices):
@@ -284,42 +298,11 @@ def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter
     return found
 
 
-def _remarks(kernel: Kernel, found: Widths, context: Context) -> None:
-    insts = kernel.insts
-    said = set()
-
-    def once(say, message: str, at: int) -> None:
-        if (insts[at].loc, message) not in said:
-            said.add((insts[at].loc, message))
-            say(message, kernel.name, insts[at].loc)
-
-    for loop in found.loops.values():
-        for run in loop.runs:
-            for what, places in (("loads", run.loads * run.reads), ("stores", run.stores)):
-                if places:
-                    free = loop.dealt and not (loop.shift and loop.shift.run is run)
-                    sizes = [f"{width * run.buffer.dtype.bytes}" for width in (_widths(run) if free else (run.width,))]
-                    which = f"{' or '.join(sizes)}-byte {what} of `{run.buffer.name}`{', as its address allows' * free}"
-                    once(context.applied, which, places[0])
-    for miss in found.missed:
-        once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
-    for loop in found.loops.values():
-        if loop.shift:
-            run = loop.shift.run
-            say = f"lanes take {loop.count} elements in a row from where `{run.buffer.name}` is at a multiple of "
-            once(context.applied, f"{say}{run.width * run.buffer.dtype.bytes} bytes", loop.at)
-    tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
-    tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
-    tests += [f"{name} is at least {least}" for name, least in found.least.items()]
-    if found.loops and tests:
-        context.applied(f"wide accesses where {', '.join(tests)}; else one element at a time", kernel.name)
-
-
 def run(plan: Plan, context: Context) -> Plan:
     kernels, shares = [], plan.shares_arguments
     for kernel in plan.kernels:
         found = vector_widths(kernel, kernel.name not in shares)
-        _remarks(kernel, found, context)
+        say(kernel, found, context)
         deals = found.loops or any(inst.attr("deal") for inst in kernel.insts if inst.op == "loop")
         kernels.append(replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel)
     return plan.with_kernels(kernels)
