@@ -53,8 +53,8 @@ def places(size: int) -> list[dict[str, int]]:
 
 
 def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int], most: int) -> tuple[list[int], Counter]:
-    """Elements that are dealt out `most` at a time: where each stretch of so many begins, and the accesses of `y`, which is at a multiple of 16
-    bytes there, and of the other arrays, as wide as their addresses allow.
+    """Elements that are dealt out `most` at a time: where each stretch of so many begins, and the accesses of `y`, which is at a
+    multiple of 16 bytes there, and of the other arrays, as wide as their addresses allow.
     """
     first = start + -(bases["y"] + start * sizes["y"]) % 16 // sizes["y"]
     firsts = list(range(first, start + length - most + 1, most))

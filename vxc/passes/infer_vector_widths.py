@@ -137,8 +137,8 @@ class _Widen:
             self._as_it_was(loop, self._at(loop, b.emit("select", b.emit("lt", e, before), e, b.emit("add", e, after))))
 
     def _left(self, loop: WideLoop, here: Rewriter, ahead: Scalar, total: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """Of the `total` elements from `here` on, how many go one by one: the first (all, where divisions do not go on from one another), and
-        the rest behind the last whole vector; between them how far the rest is from where the first end.
+        """Of the `total` elements from `here` on, how many go one by one: the first (all of them, where divisions do not go on from one
+        another), and the rest behind the last whole vector; between them how far the rest is from where the first end.
         """
         b = self.b
         before = rest = whole = Const(0)
@@ -188,8 +188,8 @@ class _Widen:
         """The loop with its accesses in front of and behind it."""
         b = self.b
         arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count,)) for run in loop.runs]
-        places = [self._offset(loop, run, start) for run in loop.runs]
         digits = {i: self._digit(loop, i, start) for i in loop.digits}
+        places = [self._offset(loop, run, start) for run in loop.runs]
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
                 self._fetch(loop, run, array, place, first, digits)
@@ -214,15 +214,19 @@ class _Widen:
     def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> _Digit:
         """What a division gives from the first element on: it wraps around once at most, the divisor being no less than the elements."""
         b, inst = self.b, self.insts[at]
-        self._define(loop, start, (*inst.operands, inst.result))
+        self._define(loop, start, inst.operands)
         first, divisor = map(start, inst.operands)
-        rest = b.emit("mod", first, divisor)
+        if type(divisor) is Value:
+            divisor = b.emit("max", divisor, loop.count)  # as it is here, which ranges see only so
+        value = b.emit(inst.op, first, divisor, name=inst.result.name)
+        rest = value if inst.op == "mod" else b.emit("mod", first, divisor)
+        start.mapping[inst.result] = value
 
         def after(u: Value) -> Value:
             here = b.emit("add", rest, u)
             past = b.emit("ge", here, divisor)
-            up = b.emit("sub", here, divisor) if inst.op == "mod" else b.emit("add", start(inst.result), 1)
-            return b.emit("select", past, up, here if inst.op == "mod" else start(inst.result), name=inst.result.name)
+            up = b.emit("sub", here, divisor) if inst.op == "mod" else b.emit("add", value, 1)
+            return b.emit("select", past, up, here if inst.op == "mod" else value, name=inst.result.name)
 
         return _Digit(rest, divisor, after)
 
@@ -240,7 +244,7 @@ class _Widen:
                     b.emit("store", array, u, b.emit("load", run.buffer, *map(inner, run.indices)))
 
     def _transfer(self, loop: WideLoop, run: Run, place: Scalar, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        """`move(index in the array, in memory, width)` all of a run, at the widths that are known to be right or that the address allows."""
+        """`move(index in the array, in memory, width)` all of a run, as wide as is known to be right or as the address allows."""
         b = self.b
         widths = loop.widths(run)
         ahead = b.emit("ahead", run.buffer, place, bytes=run.width * run.buffer.dtype.bytes) if len(widths) > 1 else None

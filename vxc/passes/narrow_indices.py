@@ -1,9 +1,10 @@
 """narrow-indices: 32-bit index arithmetic where the ranges prove that it fits.
 
 Before: stage=thread, every index i64.
-After:  where all launches of a kernel have a constant number of blocks, its attribute `blocks` is the greatest of them. An i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
+After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
         too if its index cannot step past that range. What goes on in 64 bits widens its operands with `cast`. Addresses are
-        64-bit in the emitted code whatever the index type.
+        64-bit in the emitted code whatever the index type. Where all launches of a kernel are over constant numbers of blocks, its
+        attribute `blocks` is the greatest of them, which bounds `block_index`.
 
     %t = thread_index                      %t: i32 = thread_index
     %lane: i64 = mod %t, 32         ->     %lane: i32 = mod %t, 32:i32
