@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, Mutant
+from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, WIDTHS, Mutant
 
 PASSES = (
     # ---- barriers and shared memory ----
