@@ -178,7 +178,7 @@ def prefix_executors(compiled: Compiled, debug: bool = False, orders: Sequence[i
 
 def _is_seeded(kernel: Kernel) -> bool:
     """Whether a seed can matter to a kernel at stage=thread: to the order of its warps, or to where arrays begin."""
-    return may_meet(kernel.insts) or any(inst.op == "aligned" for inst in kernel.insts)
+    return may_meet(kernel.insts) or any(inst.op in ("aligned", "ahead") for inst in kernel.insts)
 
 
 def is_threads(plan: Plan) -> bool:
