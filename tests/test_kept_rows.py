@@ -77,3 +77,9 @@ def test_rows_are_read_once_and_stay_in_registers(name, dtype, m, n):
     assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
     slots = -(-n // (kernel.attr("group") * (16 // DTYPES[dtype].bytes)))  # wide accesses of a lane
     assert made.ptx.count("st.global.v4") == slots
+
+
+def test_wide_stores_stay_whole_where_the_rows_are_not_counted_yet():
+    """LLVM splits a store whose offset is a 64-bit sum of block and row."""
+    made = compile(read_source(SAMPLES / "rmsnorm.vx"), defines={"T": DTYPES["f16"], "N": 1000}, target="sm_90a")
+    assert made.ptx.count("st.global.v4") == 4

@@ -9,7 +9,7 @@ After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A 
       %j = loop 0, %N {.., map="lanes"}            %t = thread_index
         %0: f32 = load @x, %i, %j          ->      %lane: i64 = mod %t, 32
         store @y, %i, %j, %0                       ..
-      end %j                                       %i: i64 = or %1, %0
+      end %j                                       %i: i64 = add %1, %0
     end %i                                         %2: bool = lt %i, %M
                                                    if %2
                                                      ..
@@ -115,9 +115,7 @@ class Threads:
                 yield element
             return
         row = b.emit("floordiv", thread, group) if group > 1 else thread
-        # Of a power of two the sum has no carries; written as a sum, LLVM takes it apart and splits wide stores that it is the offset of.
-        join = "or" if group > 1 and rows & (rows - 1) == 0 else "add"
-        index = b.emit(join, b.emit("mul", index, rows), row, name=loop.result.name)
+        index = b.emit("add", b.emit("mul", index, rows), row, name=loop.result.name)
         with b.if_(b.emit("lt", index, rewriter(loop.operands[1]))):
             yield index
 
