@@ -16,6 +16,7 @@ from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
+from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
 
 PIPELINE = Pipeline(
@@ -23,6 +24,7 @@ PIPELINE = Pipeline(
         PROVE_PARALLEL,  # first, while the loops are the author's, so that what is refused is said in the author's terms
         SIMPLIFY,  # before anything is decided, so that decisions see constants
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
+        SPLIT_LENGTHS,  # before parts, of which only the launch for long rows has several
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
         FUSE_LOOPS,  # one index to map, whatever the extents

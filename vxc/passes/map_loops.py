@@ -38,7 +38,9 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
+from vxc.passes.plain_rows import plain_row
 from vxc.passes.prove_parallel_text import source_name
+from vxc.passes.rows_in_flight import flight
 from vxc.semantics import Order
 from vxc.target import WARP
 
@@ -56,7 +58,9 @@ def run(plan: Plan, context: Context) -> Plan:
         kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
         kernels.append(kernel)
         args = tuple(map(rewriter, entry.operands[1:]))
-        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel)
+        b = entries.at(entry.loc)
+        grid, wanted = _grid(b, nest, dict(zip(kernel.params, args)), kernel), rewriter(entry.operands[0])
+        grid = grid if wanted == Const(1) else b.emit("mul", wanted, grid)
         entries.emit("launch", grid, *args, kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
 
@@ -69,20 +73,24 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
     vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
-    rows *= vector
+    many = 1 if block else flight(plain_row(nest.body), group)
+    rows *= vector * many
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(nest.prologue)
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector)}
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
         with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, spread_teams=bool(block))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
+    if many > 1:
+        text = f"{many} iterations in flight: {group} lanes load what all of them reduce before they fold the first"
+        context.applied(text, kernel.name, outer.loc)
     for loop, width in widths:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
