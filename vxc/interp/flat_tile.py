@@ -127,7 +127,8 @@ class Parallel(Axis):
     def __init__(self, m: TileMachine, step: Step):
         super().__init__(m, step)
         start, stop, by = bounds(m, step)
-        count = np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0)
+        ahead = np.where(by > 0, start < stop, start > stop)  # a range is empty as its ends say, also where one of them wrapped around
+        count = np.where(ahead, np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0), 0)
         inside = count if m.mask is True or not count.ndim else np.where(m.mask, count, 0)
         self.start, self.by, self.count = start, by, inside
         self.next, self.total = 0, int(inside.max(initial=0))

@@ -17,6 +17,7 @@ from vxc.ir.kernel import Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.semantics import PARTS, Order, accumulator
+from vxc.target import WARP
 
 # Emits one element: (index of the element, what to do with the operands of its contribute)
 Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
@@ -43,15 +44,25 @@ class Reduction:
         b, order = self.b, self.order
         if not self.acc.ordered or order.most_parts == 1 or self.bounds[1] is not None and order.parts_of(self.bounds[1]) == 1:
             return self.finish(self._part(Const(0), self.length))
-        slots = Slots.declare(b, self.acc.dtypes, order.most_parts, "parts")
-        parts = parts_of(b, order, self.length)
-        span = span_of(b, order, self.length)
+        parts, span = parts_of(b, order, self.length), span_of(b, order, self.length)
+        holders = 1 if self.team is None or self.team.group > WARP else self.team.group
+        fold = fold_order(order.most_parts, holders)  # the lanes of a warp hold the partial results of parts in turn
+        slots = Slots.declare(b, self.acc.dtypes, fold.chunk, "parts")
+        if fold.lanes > 1:
+            with b.loop(0, fold.chunk, kind=kind_of(fold.chunk), name="k") as k:
+                slots.put(b, self.acc.start(), k)
         with b.loop(0, parts, kind="serial", name="p") as p:
             base = b.emit("mul", p, span)
-            count = b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0)
-            slots.put(b, self._part(base, count), p)
-        fold_halves(b, self.acc, slots, order.most_parts, parts)
-        return self.finish(slots.get(b))
+            state = self._part(base, b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0))
+            if fold.lanes == 1:
+                slots.put(b, state, p)
+            else:
+                with b.loop(0, fold.chunk, kind=kind_of(fold.chunk), name="k") as k:
+                    mine = b.emit("eq", p, b.emit("add", self.team.lane, b.emit("mul", k, fold.lanes)))
+                    slots.put(b, tuple(b.emit("select", mine, x, y) for x, y in zip(state, slots.get(b, k))), k)
+        fold_halves(b, self.acc, slots, fold.chunk, parts if fold.lanes == 1 else None)
+        state = slots.get(b)
+        return self.finish(state if fold.lanes == 1 else self.team.across_lanes(self.acc, state, fold.lanes))
 
     def of_lane(self) -> State:
         """What this lane of the team makes of its elements, of one part."""
@@ -153,6 +164,17 @@ def bounds_of(reduce: Inst) -> tuple[int, int | None]:
     """What is known of the length: it is at least .. and at most .. (None: any)."""
     length = reduce.operands[1]
     return (length.value, length.value) if isinstance(length, Const) else (reduce.attr("least", 0), reduce.attr("most"))
+
+
+def fold_order(parts: int, lanes: int = WARP) -> Order:
+    """In which so many partial results are reduced by at most so many lanes, to the bits of their fold by halves.
+
+    Powers of two fold by halves across lanes as well as within one.
+    """
+    if parts & (parts - 1):
+        return Order(1, parts, 1)
+    lanes = min(parts, lanes)
+    return Order(1, parts // lanes, lanes)
 
 
 def parts_of(b: Builder, order: Order, length: Scalar, least: int = 0) -> Scalar:

@@ -27,10 +27,9 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.accumulate import Accumulator
-from vxc.passes.lower_reduce import accumulator_of, bounds_of, parts_of, span_of
+from vxc.passes.lower_reduce import accumulator_of, bounds_of, fold_order, parts_of, span_of
 from vxc.passes.nest import Nest, nest_of
 from vxc.semantics import Order
-from vxc.target import WARP
 
 _FOLDS = {"dot": "sum", "absmax": "max"}  # what joins partial results of these
 
@@ -78,7 +77,7 @@ def _splittable(kernel: Kernel, context: Context) -> tuple[Nest, int] | None:
             if reason is None:
                 return nest, at
             if context is not None:
-                context.missed(f"{inst.attr('op')} runs its {_count(inst)} parts in one launch: {reason}", kernel.name, inst.loc)
+                context.missed(f"the {_count(inst)} parts of {inst.attr('op')} stay in one launch: {reason}", kernel.name, inst.loc)
     return None
 
 
@@ -211,8 +210,9 @@ class _Split:
         rewriter = self._open(b)
         rewriter.copy_all(self.nest.body[: self.at])
         cell, least = b.at(inst.loc).declare("cell", "parts", self.acc.dtype), bounds_of(inst)[0]
-        most = None if isinstance(self.parts, Const) else self.order.most_parts
-        with b.reduce(cell, self.parts, name="p", op=_FOLDS.get(inst.attr("op"), inst.attr("op")), order=fold_order(self.order, self.parts), most=most) as p:
+        op, many = _FOLDS.get(inst.attr("op"), inst.attr("op")), isinstance(self.parts, Value)
+        most = self.order.most_parts if many else self.parts.value
+        with b.reduce(cell, self.parts, name="p", op=op, order=fold_order(most), most=most if many else None) as p:
             b.emit("contribute", b.emit("load", self.space, *(rewriter(loop.result) for loop in self.nest.loops), p))
         value = b.emit("load", cell)
         if self.acc.result_if_empty() is not None and not least:
@@ -239,15 +239,6 @@ def part_bounds(b: Builder, length: Scalar, span: Scalar, parts: Scalar, part: S
     if all(isinstance(x, Const) for x in (length, span, parts)) and length.value == span.value * parts.value:
         return base, span
     return base, b.emit("max", b.emit("min", span, b.emit("sub", length, base)), 0)
-
-
-def fold_order(order: Order, parts: Scalar) -> Order:
-    """In which a reduction of the partial results folds them by halves. Powers of two fold by halves across lanes as well as within one."""
-    most = parts.value if isinstance(parts, Const) else order.most_parts
-    if most & (most - 1):
-        return Order(1, most, 1)
-    lanes = min(most, WARP)
-    return Order(1, most // lanes, lanes)
 
 
 SPLIT_REDUCTIONS = Pass(
