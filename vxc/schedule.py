@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
@@ -88,25 +87,9 @@ def _shown(param: ArrayParam, given: Described | None, derived: set[str]) -> Arr
     return replace(param, strides=tuple(None if s in derived and rows[d : d + 1] in ((), (1,)) else s for d, s in enumerate(param.strides)))
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What a call gives a plan. Two are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
-
-    names: tuple[str, ...]
-    texts: tuple[str, ...]
-    values: tuple[Number, ...] = field(compare=False)
-    source: Source | None = field(compare=False)
-
-
 def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:
-    """Evaluates the entries in order, once for calls of one plan that give the same. Raises VxcError E0705 where a `require` is false."""
-    given = {**binding.dims, **binding.scalars}
-    return _evaluated(plan, _Given(tuple(given), tuple(map(repr, given.values())), tuple(given.values()), source))
-
-
-@lru_cache(maxsize=256)
-def _evaluated(plan: Plan, given: _Given) -> Schedule:
-    values: dict[str, Number] = dict(zip(given.names, given.values))
+    """Evaluates the entries in order. Raises VxcError E0705 where a `require` is false."""
+    values: dict[str, Number] = {**binding.dims, **binding.scalars}
     defined: dict[str, Inst] = {}
     workspaces: list[Workspace] = []
     launches: list[Launch] = []
@@ -124,7 +107,7 @@ def _evaluated(plan: Plan, given: _Given) -> Schedule:
         elif inst.op == "require":
             if not value(inst.operands[0]):
                 sides = [value(o) for o in defined[inst.operands[0].name].operands] if isinstance(inst.operands[0], Value) else []
-                raise _refused(inst, sides, given.source)
+                raise _refused(inst, sides, source)
         else:
             values[inst.result.name] = _evaluate(inst, [value(o) for o in inst.operands])
             defined[inst.result.name] = inst

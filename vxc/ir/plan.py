@@ -23,10 +23,6 @@ class Plan:
     entries: tuple[Inst, ...]
     kernels: tuple[Kernel, ...]
 
-    def __hash__(self) -> int:
-        """Of little, so that finding a plan in a cache costs nothing."""
-        return hash((self.name, len(self.entries)))
-
     def kernel(self, name: str) -> Kernel:
         return next(k for k in self.kernels if k.name == name)
 

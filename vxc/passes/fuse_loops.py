@@ -132,8 +132,8 @@ def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
         return b.emit("max", count, 0)
     up, down = b.emit("lt", start, stop), b.emit("gt", start, stop)  # the difference alone may have wrapped around
     if isinstance(step, Const):
-        return b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), 0)
-    return b.emit("select", b.emit("select", b.emit("gt", step, 0), up, down), b.emit("max", count, 0), 0)
+        return b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))
+    return b.emit("select", b.emit("select", b.emit("gt", step, 0), up, down), b.emit("max", count, 0), Const(0))
 
 
 def run(plan: Plan, context: Context) -> Plan:
