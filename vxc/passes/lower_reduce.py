@@ -24,12 +24,15 @@ Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
 
 
 WHOLE = 16  # loads of a row that may be unrolled at once
+LENGTH = 256  # machine instructions of the copies that make loads overlap
 UNROLL = 4  # loads of an array that a lane has in flight in a loop of unknown or many steps
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone."""
+    """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
+    `weight` is about how many machine instructions an element takes.
+    """
 
     acc: Accumulator
     order: Order
@@ -37,7 +40,8 @@ class Reduction:
     element: Element
     b: Builder
     team: object | None
-    bounds: tuple[int, int | None] = (0, None)
+    bounds: tuple[int, int | None]
+    weight: int
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -134,7 +138,8 @@ class Reduction:
     def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
         """Steps of the main loop at once, so that their loads overlap; None where a constant count is left to ptxas."""
         few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
-        return None if few or steps >= UNROLL else UNROLL // steps
+        fit = LENGTH // (steps * self.order.v * self.weight)
+        return None if few or steps >= UNROLL else max(1, min(UNROLL // steps, fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""

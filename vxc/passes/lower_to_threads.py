@@ -31,6 +31,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.accumulate import kind_of
+from vxc.passes.limit_unrolling import weight
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.plain_rows import plain_row
@@ -201,7 +202,8 @@ class Threads:
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
-        return Reduction(accumulator_of(inst, inside), order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst))
+        acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""

@@ -7,16 +7,16 @@ After:  of a kernel that is nothing but one reduction (`plain_rows`) over a para
         launch, unless the row is its. `least` and `most` of the `reduce` say what it may count on. The order stays, but that half of
         the lanes, which a short row leaves idle, are not in it.
 
-    launch @k[1](%M, %N, @x, @y)                   %0: bool = le %N, 64
-                                                   %1: i64 = select %0, 1, 0
-                                           ->      launch @k_short[%1](%M, %N, @x, @y)
-                                                   ..
-    %j = reduce @s, %N {.., order=[4, 4, 32, 0]}   %j = reduce @s, %N {most=64, .., order=[4, 4, 16, 1]}
+    launch @k[1](%M, %N, @x, @y)                        %0: bool = le %N, 64
+                                                        %1: i64 = select %0, 1, 0
+                                                    ->  launch @k_short[%1](%M, %N, @x, @y)
+                                                        ..
+    %j = reduce @s, %N {.., order=[4, 4, 32, 0]}        %j = reduce @s, %N {most=64, .., order=[4, 4, 16, 1]}
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import count
 
 from vxc.ir.builder import Builder, Rewriter
@@ -92,7 +92,7 @@ def _name(name: str, suffix: str, taken: set[str]) -> str:
 
 
 def _narrowed(kernel: Kernel, reduce: Inst, part: _Range, name: str) -> Kernel:
-    known = reduce.with_attrs(least=part.least or None, most=part.most, order=(part.order.v, part.order.chunk, part.order.lanes, part.order.parts))
+    known = reduce.with_attrs(least=part.least or None, most=part.most, order=astuple(part.order))
     return replace(kernel, name=name, insts=tuple(known if inst is reduce else inst for inst in kernel.insts))
 
 
