@@ -152,7 +152,8 @@ class Parallel(Axis):
 
     def where(self, m: TileMachine, ticks: np.ndarray) -> Place:
         if self.place is None:
-            return Place(ticks, np.asarray(0), m.spread and m.program.attrs.get("group", 2) > 1)
+            together = m.spread and m.program.attrs.get("group", 2) > 1 and not self.step.inst.attr("flight")
+            return Place(ticks, np.asarray(0), together)
         outer, thread, everyone = self.place
         if not m.spread:
             return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)

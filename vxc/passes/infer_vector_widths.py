@@ -64,7 +64,7 @@ class _Widen:
                     self._range(region)
                     self.b.else_()
                     for i in region:
-                        self._copy(i)
+                        self._copy(i, 1)
             at = region.stop
         return tuple(self.b.insts)
 
@@ -80,8 +80,11 @@ class _Widen:
             every = test if every is None else b.emit("and", every, test)
         return every
 
-    def _copy(self, at: int) -> None:
+    def _copy(self, at: int, unroll: int | None = None) -> None:
+        """`unroll` is instead of what a loop says of itself, so that the form that is not wide costs the other no registers."""
         inst = self.insts[at]
+        if unroll and inst.attr("unroll"):
+            inst = inst.with_attrs(unroll=unroll)
         self.b.at(inst.loc)
         self.rewriter.copy(inst.with_attrs(deal=None, unroll=1 if at in self.found.loops else None) if inst.attr("deal") else inst)
 
