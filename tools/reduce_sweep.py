@@ -4,8 +4,9 @@
     python tools/reduce_sweep.py --plot         anywhere with matplotlib: draws results/reduce_sweep.png from it
 
 Every variant is compiled first, side by side in all cores, then checked against float64 and timed: the median of `do_bench`, which flushes
-the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for each multiprocessor of an H200, whose teams of lanes go through its rows one after another;
-`grid` 0 is the plain kernel, whose blocks fill the device. `ratio` is the time over the least for the same row and threads.
+the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for each multiprocessor of
+an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill the device. `ratio`
+is the time over the least for the same row and threads.
 """
 
 from __future__ import annotations
