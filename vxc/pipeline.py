@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
@@ -32,6 +33,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
+        AVOID_BANK_CONFLICTS,  # once the widths of accesses are known, which decide how they meet in banks
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         LIMIT_UNROLLING,  # last: divisions are weighed at their final width

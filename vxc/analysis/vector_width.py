@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Form, form
-from vxc.analysis.offsets import Offsets, merge, run_of
+from vxc.analysis.offsets import Offsets, merge, run_of, settled
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import LOOPS, Regions
@@ -20,6 +21,7 @@ from vxc.ir.walk import LOOPS, Regions
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
+MEMORY = (*GLOBAL, "shared")  # what lanes share
 _REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
 
 
@@ -48,7 +50,8 @@ class WideLoop:
     """A loop of `count` iterations with something to widen.
 
     `guard` is the position of the `if` around its body, or -1; `whole` says that it decides the same for all iterations. `digits` are the
-    divisions in it by a parameter that go on from one iteration to the next: the remainder by one up, or back to 0.
+    divisions in it by a parameter that go on from one iteration to the next: the remainder by one up, or back to 0. `conditions` are the
+    `if`s with accesses in them, by position: SAME in all iterations, or true in all where they are at both ENDS.
     """
 
     at: int
@@ -57,6 +60,7 @@ class WideLoop:
     guard: int
     whole: bool
     digits: tuple[int, ...]
+    conditions: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
         else:
             offsets.define(inst)
         inside = [kernel.insts[i] for i in regions.body(at)] if count else []
-        if any(a.buffer.space in GLOBAL for other in inside for a in accesses(other)):
+        if any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
             for other in inside:
                 offsets.define(other)
             wide = _Loop(kernel, regions, offsets, at, count, found).widened(distinct)
@@ -128,6 +132,9 @@ class _Loop:
         # unknowns that may vary in it
         self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}
         self.guard, self.level = self._level()
+        self.conditions = [i for i in sorted(self.level) if self._is_condition(i)]
+        for i in self.conditions:
+            self.level |= set(regions.level(regions.body(i)))
 
     def _level(self) -> tuple[int, set[int]]:
         """The `if` around all of the body that does anything, or -1, and the positions that every iteration (that is let in) runs."""
@@ -153,6 +160,26 @@ class _Loop:
         first = run_of(f, self.index, self.count)
         return None if first is None or self._varies(first) else first
 
+    def _is_condition(self, at: int) -> bool:
+        """Whether an `if` is one whose accesses may be widened."""
+        return self.insts[at].op == "if" and at != self.guard and self.regions.other[at] < 0 and self._kind(at) is not None
+
+    def _kind(self, at: int) -> str | None:
+        """What is known of the condition of an `if`, given what divides by now; see `conditions.kind_of`."""
+        test = self.insts[at].operands[0]
+        return kind_of(test, self.own, self.offsets.form, self._kind_of_index, self._whole) if self._computable((test,)) else None
+
+    def _kind_of_index(self, f: Form) -> str | None:
+        if not self._varies(settled(f, self.index, self.count)):
+            return SAME
+        return ENDS if self._run_of(f) is not None else None
+
+    def _whole(self, f: Form) -> bool:
+        """Whether an index is at first, or always, a multiple of the iterations, with what divides anyway."""
+        first = self._run_of(f)
+        needs = self.offsets.divisible(f if first is None else first, self.count, self.found.divides)
+        return needs is not None and all(self.found.divides.get(k, 1) >= v for k, v in needs.items())
+
     def _varies(self, f: Form) -> bool:
         return any(a == self.index or a.name in self.own for a in f.atoms())
 
@@ -163,9 +190,10 @@ class _Loop:
         touched: dict[str, list[int]] = {}
         for i in inside:
             for access in accesses(self.insts[i]):
-                if access.buffer.space in GLOBAL:
+                if access.buffer.space in MEMORY:
                     touched.setdefault(access.buffer.name, []).append(i)
-        writes = any("w" in a.mode for places in touched.values() for i in places for a in accesses(self.insts[i]))
+        found = [a for places in touched.values() for i in places for a in accesses(self.insts[i])]
+        writes = any("w" in a.mode and a.buffer.space in GLOBAL for a in found)
         if writes and not distinct:
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
@@ -175,9 +203,10 @@ class _Loop:
         whole = False
         if self.guard >= 0:
             first, limit, _ = self._bound(self.guard)
-            needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
-            whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs))
+            whole = self._whole(first) and self._whole(limit)
+        around = {self.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
+        conditions = {i: self._kind(i) for i in self.conditions if i in around}
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs), conditions)
 
     def _digits(self, runs: list[Run]) -> tuple[int, ...]:
         """Divisions that wide accesses leave in the loop."""
@@ -207,8 +236,9 @@ class _Loop:
             self._miss(places, f"`{buffer.name}` is written here, and not only at the element that the iteration reads")
             return
         for offset, group in by_offset.items():
-            outside = [i for i in group if i not in self.level]
-            group = [i for i in group if i in self.level]
+            home = next((self.regions.parent[i] for i in group if i in self.level), -1)
+            outside = [i for i in group if self.regions.parent[i] != home or i not in self.level]
+            group = [i for i in group if i not in outside]
             if outside and (stored or not group):
                 self._miss(outside, "it happens only under a condition")
             elif self._varies(offset):  # not where all iterations read the same one

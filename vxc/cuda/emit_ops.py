@@ -13,7 +13,7 @@ from vxc.cuda.emit_body import PLAIN, Body
 from vxc.cuda.names import ascii_name
 from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
-from vxc.ir.kernel import Buffer, Const, Inst
+from vxc.ir.kernel import Buffer, Const, Inst, placement_of
 from vxc.ir.ops import DECLARES, OPS, THREAD
 from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
 
@@ -127,7 +127,8 @@ def _declare(body: Body, at: int, inst: Inst) -> None:
         body.write(f"{buffer.dtype.c}* const {body.names.of(buffer.name)} = ({buffer.dtype.c}*)({ARENA} + {inst.attr('offset')});")
         return
     aligned = "__align__(16) " * (buffer.name in body.moved)
-    array = f"[{max(prod(n.value for n in buffer.shape), 1)}]" if buffer.shape else ""
+    size = placement_of(inst).size(prod(n.value for n in buffer.shape))
+    array = f"[{max(size, 1)}]" if buffer.shape else ""
     body.write(f"{'__shared__ ' * (inst.op == 'shared')}{aligned}{buffer.dtype.c} {body.names.of(buffer.name)}{array};")
 
 
@@ -137,7 +138,7 @@ def _store(body: Body, at: int, inst: Inst) -> None:
 
 def _move(body: Body, at: int, inst: Inst) -> None:
     to, index, source, start = inst.operands
-    places = [f"&{body.names.of(buffer.name)}[{bare(body.short(x))}]" for buffer, x in ((to, index), (source, start))]
+    places = [f"&{body.names.of(buffer.name)}[{body.placed(buffer, bare(body.short(x)))}]" for buffer, x in ((to, index), (source, start))]
     body.write(f"vx_move<{inst.attr('width') * to.dtype.bytes}>({', '.join(places)});")
 
 

@@ -27,9 +27,11 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import reduce
 
+from vxc.analysis.conditions import ENDS, SAME
 from vxc.analysis.vector_width import Run, WideLoop, Widths, around, slice_of, vector_widths
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
@@ -83,7 +85,9 @@ class _Widen:
     def _copy(self, at: int) -> None:
         inst = self.insts[at]
         self.b.at(inst.loc)
-        self.rewriter.copy(inst.with_attrs(deal=None, unroll=1 if at in self.found.loops else None) if inst.attr("deal") else inst)
+        if at in self.found.loops and inst.attr("kind") == "serial":
+            inst = inst.with_attrs(unroll=1)
+        self.rewriter.copy(inst.with_attrs(deal=None))
 
     def _range(self, positions: range) -> None:
         """Copy with the loops in it widened."""
@@ -100,18 +104,28 @@ class _Widen:
         b, inst = self.b.at(self.insts[loop.at].loc), self.insts[loop.at]
         first: Scalar = b.emit("mul", self.rewriter(inst.operands[0]), loop.count) if inst.attr("deal") else Const(0)
         start = self._at(loop, first)
-        if loop.guard < 0:
+        tests = [self._fits(loop, start)] if loop.guard >= 0 else []
+        ends = [self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is ENDS]
+        last = self._at(loop, b.emit("add", first, loop.count - 1) if ends else first)
+        for rewriter in (start, last) if ends else ():
+            self._define(loop, rewriter, ends)
+            tests += map(rewriter, ends)
+        if not tests:
             self._vector(loop, first, start)
             return
+        with b.if_(reduce(lambda x, y: b.emit("and", x, y), tests)):
+            self._vector(loop, first, start)
+            if ends or not loop.whole:
+                b.else_()
+                self._one_by_one(loop, first)
+
+    def _fits(self, loop: WideLoop, start: Rewriter) -> Value:
+        """Whether the guard lets all elements in; where it decides the same for all, whether it lets the first."""
+        b = self.b
         test = next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
         self._define(loop, start, test.operands)
         element, limit = map(start, test.operands)
-        fits = b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
-        with b.if_(fits):
-            self._vector(loop, first, start)
-            if not loop.whole:
-                b.else_()
-                self._one_by_one(loop, first)
+        return b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -128,10 +142,14 @@ class _Widen:
         b = self.b
         arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count,)) for run in loop.runs]
         places = [self._offset(loop, run, start) for run in loop.runs]
+        held = self._held(loop, start)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
-                for k, at in self._pieces(loop, run, place):
-                    b.emit("move", array, k, run.buffer, at, width=run.width)
+                with self._where(held, run.loads):
+                    for k, at in self._pieces(loop, run, place):
+                        b.emit("move", array, k, run.buffer, at, width=run.width)
+        left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
+        left_out |= {i for at in loop.conditions if at not in held for i in (at, self.regions.end[at])}
         digits = {i: self._digit(loop, i, start) for i in loop.digits}
         local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
         with self._each(loop, first, kind="unroll") as (u, inner):
@@ -144,13 +162,29 @@ class _Widen:
                     b.emit("store", local[i], u, inner(inst.operands[-1]))
                 elif i in digits:
                     inner.mapping[inst.result] = digits[i](u)
-                elif loop.guard < 0 or i not in (loop.guard, self.regions.end[loop.guard]):
+                elif i in held:
+                    b.emit("if", held[i])
+                elif i not in left_out:
                     inner.copy(inst)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
-                for k, at in self._pieces(loop, run, place):
-                    b.emit("move", run.buffer, at, array, k, width=run.width)
+                with self._where(held, run.stores):
+                    for k, at in self._pieces(loop, run, place):
+                        b.emit("move", run.buffer, at, array, k, width=run.width)
+
+    def _held(self, loop: WideLoop, start: Rewriter) -> dict[int, Scalar]:
+        """The conditions that are the same in all iterations."""
+        held = {i: self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is SAME}
+        self._define(loop, start, held.values())
+        return {i: start(test) for i, test in held.items()}
+
+    @contextmanager
+    def _where(self, held: dict[int, Scalar], accesses: tuple[int, ...]) -> Iterator[None]:
+        """A region that runs where the condition around accesses, all around the same, holds."""
+        test = held.get(self.regions.parent[accesses[0]])
+        with self.b.if_(test) if test is not None else nullcontext():
+            yield
 
     def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> Callable[[Value], Value]:
         """What a division gives `u` elements after the first: it wraps around once at most, the divisor being no less than the elements."""

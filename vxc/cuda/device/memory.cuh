@@ -62,3 +62,13 @@ template <int bytes> __device__ __forceinline__ void vx_move(void* to, const voi
 template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
 }
+
+// where element `o` of an array in shared memory lies, whose rows of `row` elements begin `pitch` elements apart
+template <unsigned row, unsigned pitch> __device__ __forceinline__ unsigned vx_pitch(unsigned o) {
+  return o / row * pitch + o % row;
+}
+
+// where element `o` of an array in shared memory lies, the number of its row xored into that of its vector of `vector` elements
+template <unsigned vector, unsigned turns, unsigned row> __device__ __forceinline__ unsigned vx_swizzle(unsigned o) {
+  return o ^ o / row % turns * vector;
+}
