@@ -18,6 +18,9 @@ from vxc.ir.ops import DECLARES, OPS, THREAD
 from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
 
 
+GLOBAL = ("param", "workspace")  # the spaces of global memory
+
+
 def write_statements(body: Body) -> None:
     """Write all instructions of the kernel. The block of an extern call is for interpreters."""
     insts, at = body.regions.insts, 0
@@ -68,7 +71,7 @@ def _load(body: Body, at: int, inst: Inst) -> str:
 
 def is_packed(buffer: Buffer) -> bool:
     """Whether two elements share a byte: so they lie in global memory only."""
-    return buffer.dtype.bits == 4 and buffer.space in ("param", "workspace")
+    return buffer.dtype.bits == 4 and buffer.space in GLOBAL
 
 
 def _atomic(body: Body, at: int, inst: Inst) -> str:
@@ -138,7 +141,10 @@ def _store(body: Body, at: int, inst: Inst) -> None:
 
 def _move(body: Body, at: int, inst: Inst) -> None:
     to, index, source, start = inst.operands
-    places = [f"&{body.names.of(buffer.name)}[{body.placed(buffer, bare(body.short(x)))}]" for buffer, x in ((to, index), (source, start))]
+    offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
+    if to.space in GLOBAL:
+        offsets[0] = f"vx_whole({offsets[0]})"
+    places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
     body.write(f"vx_move<{inst.attr('width') * to.dtype.bytes}>({', '.join(places)});")
 
 

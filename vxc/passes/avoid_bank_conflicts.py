@@ -36,6 +36,7 @@ from vxc.target import WARP
 
 WIDEST, GAP = 16, 8  # bytes of a gap at most; how many times as long the row before it is, at least
 ROWS = 24  # different warps looked at
+VECTORS = (4, 8, 16, 32, 64)  # bytes of what changes places
 MOVE = 2  # bytes of the narrowest `move`
 WORTH = 0.95  # of the cycles before, at most, for a change
 
@@ -86,7 +87,7 @@ def candidates(shape: tuple[int, ...], size: int) -> Iterator[Placement]:
 
 def _fields(count: int, size: int) -> Iterator[tuple[int, int, int]]:
     """Fields that exchange vectors within the banks, of rows that there are at least two of."""
-    for vector in (max(1, n // size) for n in (4, 8, 16) if n >= size):
+    for vector in (n // size for n in VECTORS if n >= size):
         turns = 2
         while vector * turns * size <= LINE:
             row = vector * turns

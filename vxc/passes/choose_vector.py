@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vxc.analysis.forms import Atom, form
-from vxc.analysis.offsets import Offsets
+from vxc.analysis.forms import Atom
+from vxc.analysis.offsets import Offsets, run_of
 from vxc.analysis.vector_width import BYTES, GLOBAL, MEMORY
 from vxc.ir.kernel import Const, Inst
 from vxc.ir.ops import OPS, accesses
@@ -74,6 +74,6 @@ def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: I
         for access in accesses(insts[i]):
             if access.buffer.space in MEMORY and access.buffer.dtype.bits >= 8:
                 f = offsets.linear(access.buffer, access.box)
-                if f.coefficient(index) == form(1) and index not in f.without(index).atoms():
+                if run_of(f, index, max(2, BYTES // access.buffer.dtype.bytes)) is not None:
                     found.add(access.buffer.dtype.bytes)
     return found

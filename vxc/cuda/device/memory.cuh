@@ -58,6 +58,12 @@ template <int bytes> __device__ __forceinline__ void vx_move(void* to, const voi
   if (bytes == 16) *(uint4*)to = *(const uint4*)from;
 }
 
+// the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
+__device__ __forceinline__ long long vx_whole(long long offset) {
+  asm("" : "+l"(offset));
+  return offset;
+}
+
 // whether a pointer is a multiple of so many bytes
 template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
