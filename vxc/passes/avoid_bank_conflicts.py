@@ -107,18 +107,19 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int) -> tuple[Placeme
         return IN_ORDER, ""
     narrowest = MOVE if any(a.width > 1 for a in accesses) else 1
 
-    def best(placements: Iterable[Placement]) -> tuple[Placement, np.ndarray]:
-        """The best that there is room for."""
+    def ordered(placements: Iterable[Placement]) -> list[tuple[Placement, np.ndarray]]:
+        """Those that there is room for, the best first."""
         found = [p for p in placements if p.size(prod(shape)) * size <= room and p.run * size >= narrowest] or [IN_ORDER]
         costs = cost.of(found)
         keys = [(taken, issued, len(p.swizzle), p.size(prod(shape))) for (taken, _, issued), p in zip(costs, found)]
-        at = min(range(len(found)), key=keys.__getitem__)
-        return found[at], costs[at]
+        return [(found[at], costs[at]) for at in sorted(range(len(found)), key=keys.__getitem__)]
 
-    placement, (after, ideal, _) = best(candidates(shape, size))
-    if placement.swizzle and after > ideal:
-        more = (Placement(swizzle=(*placement.swizzle, *field)) for field in _fields(prod(shape), size))
-        placement, (after, ideal, _) = best([placement, *(p for p in more if p.problem() is None)])
+    found = ordered(candidates(shape, size))
+    placement, (after, ideal, _) = found[0]
+    if after > ideal:
+        firsts = {p.run: p.swizzle for p, _ in reversed(found) if p.swizzle}  # of each size of vector, the best
+        more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(prod(shape), size))
+        placement, (after, ideal, _) = ordered([placement, *(p for p in more if p.problem() is None)])[0]
     turns = f"{before / least:.3g} turns of the banks to an access"
     if after > WORTH * before:
         return IN_ORDER, f"{turns}, and neither gaps nor exchanged vectors make it fewer"
@@ -187,8 +188,21 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) 
             continue
         to, first, source, start = inst.operands
         for k in range(0, width, piece):
-            b.emit("move", to, shifted(first, k), source, shifted(start, k), width=piece)
+            if piece > 1:
+                b.emit("move", to, shifted(first, k), source, shifted(start, k), width=piece)
+            else:
+                value = b.emit("load", source, *_indices(b, source.shape, shifted(start, k)))
+                b.emit("store", to, *_indices(b, to.shape, shifted(first, k)), value)
     return tuple(b.insts)
+
+
+def _indices(b: Builder, shape: tuple[Const, ...], offset: Operand) -> list[Operand]:
+    """The indices of the element that has this number in memory order."""
+    found: list[Operand] = []
+    for extent in reversed(shape[1:]):
+        found.append(b.emit("mod", offset, extent))
+        offset = b.emit("floordiv", offset, extent)
+    return [offset, *reversed(found)]
 
 
 def run(plan: Plan, context: Context) -> Plan:
