@@ -111,6 +111,14 @@ def test_check_imports_no_more_than_it_needs():
     assert not loaded & {"rich", "ml_dtypes", "cuda", "vxc.interp.ast_interp", "vxc.cuda.emit", "vxc.runtime.launch", "vxc.cli.run"}
 
 
+def test_an_interrupt_while_modules_are_imported_is_no_traceback():
+    code = "import sys\n"
+    code += "class Interrupt:\n    def find_spec(self, name, path=None, target=None):\n        if name == 'vxc.cli': raise KeyboardInterrupt\n"
+    code += "sys.meta_path.insert(0, Interrupt())\nfrom vxc.__main__ import main; sys.exit(main())"
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (got.returncode, got.stdout, got.stderr) == (130, "", "")
+
+
 def test_ops_has_every_row_of_the_table():
     listed = json.loads(vxc("ops", "--json").out)
     assert [row["name"] for row in listed] == list(OPS)

@@ -225,3 +225,10 @@ def test_a_size_that_does_not_agree_is_marked_whole():
     with pytest.raises(VxcError) as caught:
         run_flat(compile(source).plan, arrays, {}, source=source)
     assert source.slice(caught.value.diagnostics[0].span) == "2 * N + 1"
+
+
+def test_what_is_made_up_beside_given_arguments_is_said(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((4, 8), np.float32))
+    got = vxc("run", SAMPLES / "rmsnorm.vx", "-a", f"x={tmp_path / 'x.npy'}", "--on", "flat")
+    assert (got.status, got.err) == (0, "note: made up as the example says: w, eps\n")
+    assert vxc("run", SAMPLES / "rmsnorm.vx", "--on", "flat").err == ""

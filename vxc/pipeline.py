@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
 from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
+from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.fuse_siblings import FUSE_SIBLINGS
@@ -38,6 +39,7 @@ PIPELINE = Pipeline(
         AVOID_BANK_CONFLICTS,  # once the widths of accesses are known, which decide how they meet in banks
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
+        ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses
         LIMIT_UNROLLING,  # last: divisions are weighed at their final width
     )
 )

@@ -12,7 +12,7 @@ import numpy as np
 from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, note, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
 from vxc.cli.output import refuse_terminal, write
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
@@ -53,6 +53,9 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     if "-" in files.values():
         refuse_terminal()
     call = complete(kernel, values, seed=seed)
+    made_up = [name for name in (*call.arrays, *call.scalars) if name not in values]
+    if values and made_up:
+        note(f"made up as the example says: {listed(made_up)}")
     compiled = build(kernel, settings)
     place = on or _default_place()
     used = _resources(compiled, place)
