@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
+from vxc.passes.fuse_siblings import FUSE_SIBLINGS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
 from vxc.passes.infer_vector_widths import INFER_VECTOR_WIDTHS
 from vxc.passes.limit_unrolling import LIMIT_UNROLLING
@@ -23,6 +25,7 @@ PIPELINE = Pipeline(
     (
         PROVE_PARALLEL,  # first, while the loops are the author's, so that what is refused is said in the author's terms
         SIMPLIFY,  # before anything is decided, so that decisions see constants
+        FUSE_SIBLINGS,  # before each nest of the top level is a launch of its own
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
@@ -33,6 +36,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
+        AVOID_BANK_CONFLICTS,  # once the widths of accesses are known, which decide how they meet in banks
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses

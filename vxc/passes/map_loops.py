@@ -123,10 +123,10 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return _wanted(nest.loops[0], nest.body)
+    return wanted_lanes(nest.loops[0], nest.body)
 
 
-def _wanted(loop: Inst, body) -> int:
+def wanted_lanes(loop: Inst, body) -> int:
     """What is written, but no less than the widest order; else that, or what the parallel loops inside ask for."""
     wanted = [inst.attr("order")[2] for inst in body if inst.op in ("reduce", "scan")]
     if loop.attr("lanes"):
@@ -214,7 +214,7 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
 def _team(regions: Regions, loop: int) -> int:
     """Lanes that work together on an iteration of a loop: what is written, else the widest order, else a warp for parallel loops."""
     inside = [regions.insts[i] for i in regions.body(loop)]
-    return min(WARP, _wanted(regions.insts[loop], inside))
+    return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
 def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:
