@@ -68,7 +68,8 @@ _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     # Why iterations of a parallel loop may run in any order: "proved" (by prove-parallel), the reason that the author gave, or
-    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "one iteration".
+    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "row" (its elements),
+    # "one iteration".
     ("independent", AttrDef("str")),
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),

@@ -68,10 +68,10 @@ class _Widen:
         if found.loops:
             self.enough = self._every(self._least())
         wide = self._every([*self._placed(), self.enough]) if plain else None
-        doubled = {around(self.regions, at) for at in plain}
+        doubled = {span.start: span for span in sorted(map(self._span, plain), key=len)}
         at = 0
         while at < len(self.insts):
-            region = range(at, self.regions.end[at] + 1) if at in doubled or at in found.loops else range(at, at + 1)
+            region = doubled.get(at) or range(at, (self.regions.end[at] if at in found.loops else at) + 1)
             if wide is None or at not in doubled:
                 self._range(region)
             else:
@@ -81,6 +81,24 @@ class _Widen:
                     self._range(region, placed=False)
             at = region.stop
         return tuple(self.b.insts)
+
+    def _span(self, at: int) -> range:
+        """What there are two forms of, for a loop: the loops around it, or all from the declaration of an array that they fill.
+
+        Elements of less than 4 bytes share registers, but only where no branch joins them.
+        """
+        first = around(self.regions, at)
+        span = range(first, self.regions.end[first] + 1)
+        filled = (self.insts[i].operands[0] for i in span if self.insts[i].op == "store")
+        narrow = {x.name for x in filled if x.space == "local" and x.dtype.bytes < 4}
+        places = [i for i in range(first) if self.insts[i].op == "local" and self.insts[i].result.name in narrow]
+        if not places:
+            return span
+        scope = self.regions.parent[places[0]]
+        if scope < 0:
+            return range(places[0], len(self.insts))
+        arm = self.regions.other[scope]
+        return range(places[0], arm if places[0] < arm else self.regions.end[scope])
 
     def _placed(self) -> Iterator[Value]:
         """What wide accesses of unrolled loops count on."""

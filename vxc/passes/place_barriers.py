@@ -254,7 +254,7 @@ def _tokens(insts, regions: Regions) -> dict[int, list[tuple[str, _Token, bool]]
             if at > element_until and (inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"):
                 element_until = regions.end[at]
         for access in accesses(inst):
-            if access.buffer.space in ("cell", "local"):
+            if access.buffer.space in ("cell", "local", "fragment"):  # a fragment's elements are each one lane's own
                 continue
             writes = "w" in access.mode
             parts = [numbers.of(x) for x in access.box]
