@@ -65,7 +65,8 @@ def test_programs_run_in_workers_with_contexts_of_their_own(tmp_path):
 def test_the_time_is_kept_whatever_hangs(tmp_path, hang):
     done, seconds = fuzz(tmp_path, "--time", 4, "-j", 2, **hang)
     assert (done.returncode, done.stderr) == (0, "") and seconds < 30
-    assert re.match(r"0 programs in \d+\.\d s, 0 a minute: nothing was compared\ngiven up when the time was over: seeds 0, 1; ", done.stdout)
+    said = r"0 programs in \d+\.\d s, 0 a minute: nothing was compared\ngiven up when the time was over: seeds 0, 1; "
+    assert re.match(said, done.stdout)
     assert re.search(r"; seed [01] after \d+\.\d s in .+\n$", done.stdout)
 
 
