@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
+from vxc.passes.fuse_siblings import FUSE_SIBLINGS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
 from vxc.passes.infer_vector_widths import INFER_VECTOR_WIDTHS
 from vxc.passes.keep_rows import KEEP_ROWS
@@ -19,13 +21,16 @@ from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.share_reciprocals import SHARE_RECIPROCALS
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
+from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
 
 PIPELINE = Pipeline(
     (
         PROVE_PARALLEL,  # first, while the loops are the author's, so that what is refused is said in the author's terms
         SIMPLIFY,  # before anything is decided, so that decisions see constants
+        FUSE_SIBLINGS,  # before each nest of the top level is a launch of its own
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
+        SPLIT_LENGTHS,  # before parts, of which only the launch for long rows has several
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
         FUSE_LOOPS,  # one index to map, whatever the extents
@@ -36,6 +41,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
+        AVOID_BANK_CONFLICTS,  # once the widths of accesses are known, which decide how they meet in banks
         SHARE_RECIPROCALS,  # of the loops over the elements of a wide access, which have only just come to be
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
