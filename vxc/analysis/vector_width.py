@@ -5,7 +5,8 @@ that deal elements out to lanes (`deal`), which may as well be dealt out several
 in memory is that of the first iteration plus the index. In an unrolled loop the first offset must be a multiple of the width, given that
 certain arrays are aligned and certain dimensions divisible; nothing is assumed of either: `divides` and `aligned` are for the kernel to
 test. What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`); the others are
-accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike.
+accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike. Shared arrays begin at multiples of 16 bytes; loops
+that access nothing else are left alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from vxc.target import WARP
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
-_REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
+_MEMORY = (*GLOBAL, "shared")
+_REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 
 
 def candidate(inst: Inst) -> int:
@@ -98,19 +100,26 @@ class _Loop:
         own = list(self.regions.level(self.regions.body(self.at)))
         last = own[-1] if own else -1
         guarded = last >= 0 and self.insts[last].op == "if" and self.regions.other[last] < 0
-        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._bound(last):
+        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._tests(last):
             return last, set(self.regions.level(self.regions.body(last)))
         return -1, set(own)
 
-    def _bound(self, guard: int) -> tuple[Form, Form, Inst] | None:
-        """(first element, limit, comparison) where the condition of an `if` is that the loop's element is below a limit."""
-        name = self.insts[guard].operands[0]
-        test = next((self.insts[i] for i in range(self.at, guard) if self.insts[i].result == name), None)
-        if test is None or test.op != "lt":
-            return None
-        element, limit = map(self.offsets.form, test.operands)
-        first = self._run_of(element)
-        return None if first is None or self._varies(limit) else (first, limit, test)
+    def _tests(self, guard: int) -> tuple[Inst, ...]:
+        """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""
+        made = {self.insts[i].result: self.insts[i] for i in range(self.at, guard)}
+        found, work = [], [self.insts[guard].operands[0]]
+        while work:
+            test = made.get(work.pop())
+            if test is None or test.op not in ("and", "lt", "ge"):
+                return ()
+            if test.op == "and":
+                work += test.operands
+                continue
+            element, limit = map(self.offsets.form, test.operands)
+            if self._run_of(element) is None or self._varies(limit):
+                return ()
+            found.append(test)
+        return tuple(found)
 
     def _run_of(self, f: Form) -> Form | None:
         """As `run_of`; None where what is left may vary in the loop."""
@@ -127,25 +136,25 @@ class _Loop:
         touched: dict[str, list[int]] = {}
         for i in inside:
             for access in accesses(self.insts[i]):
-                if access.buffer.space in GLOBAL:
+                if access.buffer.space in _MEMORY:
                     touched.setdefault(access.buffer.name, []).append(i)
-        writes = any("w" in a.mode for places in touched.values() for i in places for a in accesses(self.insts[i]))
-        if writes and not distinct:
-            self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
+        outer = [places for places in touched.values() if self.insts[places[0]].operands[0].space in GLOBAL]
+        if not distinct and any("w" in a.mode for places in outer for i in places for a in accesses(self.insts[i])):
+            self._miss(outer[0], "two parameters of the kernel may be the same array")
             return None
         runs = [run for places in touched.values() for run in self._runs(places)]
         if not runs:
             return None
-        whole = False
-        if self.guard >= 0 and not self.dealt:
-            first, limit, _ = self._bound(self.guard)
-            needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
-            whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs), self.dealt, self._shifted(runs))
+        tests = self._tests(self.guard) if self.guard >= 0 else ()
+        elements, limits = ([self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1))
+        needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (*map(self._run_of, elements), *limits)]
+        whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
+        whole = whole and bool(tests) and not self.dealt
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, tests, whole, self._digits(runs), self.dealt, self._shifted(runs))
 
     def _shifted(self, runs: list[Run]) -> Shift | None:
         """Met at multiples is an array that is written, if any is; None where it is not known which elements are the first of all."""
-        test = self._bound(self.guard)[2] if self.dealt and self.guard >= 0 else None
+        test = self._tests(self.guard)[0] if self.dealt and self.guard >= 0 else None
         element = self.own.get(test.operands[0].name) if test else None
         if element is None or element.op != "add" or element.operands[1] != self.insts[self.at].result:
             return None
@@ -228,7 +237,7 @@ class _Loop:
             width = min(BYTES // buffer.dtype.bytes, self.count)
             while width > 1:
                 needs = self._needs(first, width)
-                if needs is not None:
+                if needs is not None and not (needs and buffer.space == "shared"):
                     self._need(buffer, width, needs, indices)
                     loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
                     return Run(buffer, width, loads, stores, indices, self._same(offset), within)

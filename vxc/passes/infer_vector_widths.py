@@ -145,7 +145,7 @@ class _Widen:
         if loop.shift:
             before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
         if loop.guard >= 0:
-            element, limit = map(here, self._test(loop).operands)
+            element, limit = map(here, loop.tests[0].operands)
             left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
             rest = b.emit("mod", left, loop.count)
             whole = b.emit("sub", left, rest)
@@ -154,20 +154,19 @@ class _Widen:
             before, rest = (b.emit("select", self.enough, *xs) for xs in ((before, total), (rest, 0)))
         return before, b.emit("sub", b.emit("add", ahead, whole), before), rest
 
-    def _test(self, loop: WideLoop) -> Inst:
-        """The comparison that guards a loop's body."""
-        return next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
-
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
         b, start = self.b.at(self.insts[loop.at].loc), self._at(loop, first)
         if loop.guard < 0:
             self._vector(loop, first, start)
             return
-        test = self._test(loop)
-        self._define(loop, start, test.operands)
-        element, limit = map(start, test.operands)
-        fits = b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
+        fits = None
+        for test in loop.tests:
+            self._define(loop, start, test.operands)
+            element, limit = map(start, test.operands)
+            below = test.op == "lt" and not loop.whole
+            holds = b.emit("le", b.emit("add", element, loop.count), limit) if below else b.emit(test.op, element, limit)
+            fits = holds if fits is None else b.emit("and", fits, holds)
         with b.if_(fits):
             self._vector(loop, first, start)
             if not (loop.whole or loop.dealt):
@@ -267,7 +266,9 @@ class _Widen:
 
     def _one_by_one(self, loop: WideLoop) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        with self._each(loop, Const(0), kind="unroll") as (_, inner):
+        unrolled = self.insts[loop.at].attr("kind") == "unroll"
+        how = {"kind": "unroll"} if unrolled else {"kind": "serial", "unroll": 1}
+        with self._each(loop, Const(0), **how) as (_, inner):
             self._as_it_was(loop, inner)
 
     def _as_it_was(self, loop: WideLoop, inner: Rewriter) -> None:
@@ -288,10 +289,10 @@ class _Widen:
             self._define(loop, start, (run.offset,))
             return start(run.offset)
         self._define(loop, start, run.indices)
-        return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
+        return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
-def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
+def linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
     found: Scalar | None = None
     for at, index in enumerate(indices):
         if buffer.strides is not None:
