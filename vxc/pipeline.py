@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.async_copies import ASYNC_COPIES
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
@@ -18,6 +19,7 @@ from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
+from vxc.passes.tile_transposes import TILE_TRANSPOSES
 
 PIPELINE = Pipeline(
     (
@@ -26,6 +28,7 @@ PIPELINE = Pipeline(
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
+        TILE_TRANSPOSES,  # while the loops of a nest are apart; before they are one
         FUSE_LOOPS,  # one index to map, whatever the extents
         MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
         INFER_LAYOUTS,  # where fragments live depends on who runs the loops over them
@@ -33,6 +36,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
+        ASYNC_COPIES,  # as soon as accesses have their widths; what it leaves of loops is for simplify
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses
