@@ -5,8 +5,9 @@ that deal elements out to lanes (`deal`), which may as well be dealt out several
 in memory is that of the first iteration plus the index. In an unrolled loop the first offset must be a multiple of the width, given that
 certain arrays are aligned and certain dimensions divisible; nothing is assumed of either: `divides` and `aligned` are for the kernel to
 test. What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`); the others are
-accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike. Shared arrays begin at multiples of 16 bytes; loops
-that access nothing else are left alone.
+accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike.
+
+Shared arrays begin at multiples of 16 bytes; loops that access nothing else are left alone.
 """
 
 from __future__ import annotations

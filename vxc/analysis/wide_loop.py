@@ -45,9 +45,9 @@ class Shift:
 class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
-    `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that all must
-    hold; `whole` says that they decide the same for all iterations. `digits` are the divisions in it that go on from one iteration to the
-    next: the remainder by one up, or back to 0.
+    `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
+    all hold; `whole` says that they decide the same for all iterations. `digits` are the divisions in it that go on from one iteration to
+    the next: the remainder by one up, or back to 0.
     """
 
     at: int

@@ -46,7 +46,7 @@ def _scalar(body: Body, at: int, inst: Inst) -> str:
     return c_expr(inst.op, dtype, *map(body.text, inst.operands), precision=inst.attr("precision") or "")
 
 
-_SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two: `/` and `%` would correct negative ints, which these round as they should
+_SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two: of negative ints too, for which `/` and `%` cost a correction
     "floordiv": lambda x, power: f"({x} >> {power.bit_length() - 1})",
     "mod": lambda x, power: f"({x} & {power - 1})",
 }

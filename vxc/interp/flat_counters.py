@@ -5,7 +5,8 @@ begins at the beginning of one, as allocations do (CUDA C++ Programming Guide, "
 of 4 bytes, and each phase takes as many cycles as the busiest bank has different words ("Shared Memory" of compute capability 5.x,
 which later ones keep). A phase is 32 lanes of up to 4 bytes, 16 of 8, 8 of 16: the 128 bytes that all banks give at once.
 
-Counting is by (kernel, position of the instruction), of accesses also by the array (`move.async` has two of them), and only where a `Counters` is passed to the interpreter.
+Counting is by (kernel, position of the instruction), of accesses also by the array (`move.async` has two of
+them), and only where a `Counters` is passed to the interpreter.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from itertools import count
 
 from vxc.analysis.transposes import Transpose, find
 from vxc.analysis.vector_width import BYTES
-from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Scalar
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
