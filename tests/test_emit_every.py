@@ -56,6 +56,9 @@ EVERYTHING = f"kernel @everything({PARAMETERS}) stage=thread {{threads=64}} {{" 
     move @u, 0, @x, 4 {width=4}
     move @sv, 8, @u, 2 {width=2}
     move @u, 0, @z, 4 {width=2}
+    move.async @sv, 16, @x, 4 {width=4}
+    move.async @sv, 20, @x, 8 {width=1}
+    await
   end
   %m: f32 = load @c
   %0: f32 = shfl_xor %m {distance=4, width=8}

@@ -167,7 +167,8 @@ def test_a_large_grid_is_estimated_and_says_so():
 
 
 def test_what_an_array_costs_in_shared_memory():
-    naive, tile = launch(SAMPLES / "transpose.vx"), launch(SAMPLES / "transpose_tile.vx")
+    text = (SAMPLES / "transpose.vx").read_text().replace("parallel", "@vector(1) parallel")
+    naive, tile = launch("-", stdin=text), launch(SAMPLES / "transpose_tile.vx")
     assert naive["traffic"]["moved_bytes"] > 4 * naive["traffic"]["minimum_bytes"]
     assert tile["traffic"]["moved_bytes"] < 2 * tile["traffic"]["minimum_bytes"]
     column = next(a for a in tile["accesses"] if (a["space"], a["kind"]) == ("shared", "load"))

@@ -21,6 +21,7 @@ from vxc.semantics import c_literal
 from vxc.target import WARP
 
 PLAIN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "tdiv": "/", "mod": "%", "trem": "%"}  # the operator of C
+MOVES = {"move": "vx_move", "move.async": "vx_move_async"}  # the device function
 DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 _PLAIN_INTS = range(-(2**31) + 1, 2**31)  # a literal without a suffix
 _LONGEST = 60  # characters of a text that is written into its use
@@ -43,7 +44,7 @@ class Body:
         self._control = uniformity(kernel, self.regions).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
-        self.moved = {x.name for inst in kernel.insts if inst.op == "move" for x in inst.operands if isinstance(x, Buffer)}
+        self.moved = {x.name for inst in kernel.insts if inst.op in MOVES for x in inst.operands if isinstance(x, Buffer)}
         self._placements = {inst.result.name: placement_of(inst) for inst in kernel.insts if inst.op == "shared"}
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
@@ -176,7 +177,7 @@ class Body:
         if not self.debug:
             return
         self.place(inst)
-        if inst.op == "move":
+        if inst.op in MOVES:
             for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
                 first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
                 inside = f"0 <= {first} && {first} + {width} <= {count}"

@@ -34,7 +34,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vxc.analysis.conditions import ENDS, SAME
-from vxc.analysis.vector_width import around, slice_of, vector_widths
+from vxc.analysis.vector_width import slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
@@ -42,6 +42,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.two_forms import least, placed, span
 
 
 class _Digit(NamedTuple):
@@ -66,9 +67,9 @@ class _Widen:
         found = self.found
         plain = [at for at, loop in found.loops.items() if not loop.dealt]
         if found.loops:
-            self.enough = self._every(self._least())
-        wide = self._every([*self._placed(), self.enough]) if plain else None
-        doubled = {span.start: span for span in sorted(map(self._span, plain), key=len)}
+            self.enough = self._every(least(self.b, self.kernel, found))
+        wide = self._every([*placed(self.b, self.kernel, found), self.enough]) if plain else None
+        doubled = {both.start: both for both in sorted((span(self.insts, self.regions, at) for at in plain), key=len)}
         at = 0
         while at < len(self.insts):
             region = doubled.get(at) or range(at, (self.regions.end[at] if at in found.loops else at) + 1)
@@ -81,38 +82,6 @@ class _Widen:
                     self._range(region, placed=False)
             at = region.stop
         return tuple(self.b.insts)
-
-    def _span(self, at: int) -> range:
-        """What there are two forms of, for a loop: the loops around it, or all from the declaration of an array that they fill.
-
-        Elements of less than 4 bytes share registers, but only where no branch joins them.
-        """
-        first = around(self.regions, at)
-        span = range(first, self.regions.end[first] + 1)
-        filled = (self.insts[i].operands[0] for i in span if self.insts[i].op == "store")
-        narrow = {x.name for x in filled if x.space == "local" and x.dtype.bytes < 4}
-        places = [i for i in range(first) if self.insts[i].op == "local" and self.insts[i].result.name in narrow]
-        if not places:
-            return span
-        scope = self.regions.parent[places[0]]
-        if scope < 0:
-            return range(places[0], len(self.insts))
-        arm = self.regions.other[scope]
-        return range(places[0], arm if places[0] < arm else self.regions.end[scope])
-
-    def _placed(self) -> Iterator[Value]:
-        """What wide accesses of unrolled loops count on."""
-        b, buffers = self.b, {p.name: p for p in self.kernel.params}
-        for name, size in self.found.aligned.items():
-            yield b.emit("aligned", buffers[name], bytes=size)
-        for name, by in self.found.divides.items():
-            yield b.emit("eq", b.emit("mod", buffers[name], by), 0)
-
-    def _least(self) -> Iterator[Value]:
-        """What divisions that go on from one another count on."""
-        parameters = {p.name: p for p in self.kernel.params}
-        for name, least in self.found.least.items():
-            yield self.b.emit("ge", parameters[name], least)
 
     def _every(self, tests: Iterable[Value | None]) -> Value | None:
         every = None
@@ -171,7 +140,7 @@ class _Widen:
         if loop.shift:
             before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
         if loop.guard >= 0:
-            element, limit = map(here, self._test(loop).operands)
+            element, limit = map(here, loop.tests[0].operands)
             left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
             rest = b.emit("mod", left, loop.count)
             whole = b.emit("sub", left, rest)
@@ -179,10 +148,6 @@ class _Widen:
         if self.enough:
             before, rest = (b.emit("select", self.enough, *xs) for xs in ((before, total), (rest, 0)))
         return before, b.emit("sub", b.emit("add", ahead, whole), before), rest
-
-    def _test(self, loop: WideLoop) -> Inst:
-        """The comparison that guards a loop's body."""
-        return next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
 
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
@@ -204,10 +169,13 @@ class _Widen:
 
     def _fits(self, loop: WideLoop, start: Rewriter) -> Value:
         """Whether the guard lets all elements in; where it decides the same for all, whether it lets the first."""
-        b, test = self.b, self._test(loop)
-        self._define(loop, start, test.operands)
-        element, limit = map(start, test.operands)
-        return b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
+        b, holds = self.b, []
+        for test in loop.tests:
+            self._define(loop, start, test.operands)
+            element, limit = map(start, test.operands)
+            below = test.op == "lt" and not loop.whole
+            holds.append(b.emit("le", b.emit("add", element, loop.count), limit) if below else b.emit(test.op, element, limit))
+        return self._every(holds)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -322,7 +290,9 @@ class _Widen:
 
     def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        how = {"kind": "serial", "unroll": 1} if self.insts[loop.at].attr("deal") else {"kind": "unroll"}
+        inst = self.insts[loop.at]
+        unrolled = inst.attr("kind") == "unroll" and not inst.attr("deal")
+        how = {"kind": "unroll"} if unrolled else {"kind": "serial", "unroll": 1}
         with self._each(loop, first, **how) as (_, inner):
             self._as_it_was(loop, inner)
 
@@ -344,10 +314,10 @@ class _Widen:
             self._define(loop, start, (run.offset,))
             return start(run.offset)
         self._define(loop, start, run.indices)
-        return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
+        return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
-def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
+def linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
     found: Scalar | None = None
     for at, index in enumerate(indices):
         if buffer.strides is not None:
