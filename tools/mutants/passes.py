@@ -163,7 +163,8 @@ PASSES = (
     ),
     Mutant(
         "used-value-imprecise", "passes/elementary_precision.py", "a value that is used as f32 too is only as good as what is stored of it",
-        "found.add(PRECISIONS.get(use.result.dtype) if rounded else None)", "found |= {PRECISIONS.get(use.result.dtype)} if rounded else set()",
+        "found.add(PRECISIONS.get(use.result.dtype) if rounded else None)",
+        "found |= {PRECISIONS.get(use.result.dtype)} if rounded else set()",
         (FILES,),
     ),
     # ---- reductions and scans ----
