@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Digit, Form, Unknown, atoms_of, digit, form
-from vxc.analysis.offsets import Offsets, merge, run_of
+from vxc.analysis.offsets import Offsets, merge, run_of, settled
 from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
 from vxc.dtypes import I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
@@ -24,6 +25,7 @@ from vxc.target import WARP
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
+MEMORY = (*GLOBAL, "shared")  # what lanes share
 _REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
 
 
@@ -50,19 +52,25 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     for at, inst in enumerate(kernel.insts):
         count = candidate(inst)
+        inside = [kernel.insts[i] for i in regions.body(at)] if count else []
         if inst.attr("deal"):  # element `first + u` instead of `first` + u * lanes, for any shift
             name = inst.result.name
-            offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + form(_shift(name))
+            shift = form(0) if meets_shared(inside) else form(_shift(name))
+            offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + shift
         else:
             offsets.define(inst)
-        inside = [kernel.insts[i] for i in regions.body(at)] if count else []
-        if any(a.buffer.space in GLOBAL for other in inside for a in accesses(other)):
+        if any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
             for other in inside:
                 offsets.define(other)
             wide = _Loop(kernel, regions, offsets, at, count, found).widened(distinct)
             if wide:
                 found.loops[at] = wide
     return found
+
+
+def meets_shared(body: Iterable[Inst]) -> bool:
+    """Whether a loop accesses shared memory, where what is dealt out begins at multiples: elements lie there as the tile has them."""
+    return any(a.buffer.space == "shared" for inst in body for a in accesses(inst))
 
 
 def _shift(index: str) -> Atom:
@@ -89,7 +97,10 @@ class _Loop:
         # unknowns that may vary in it
         self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}
         self.guard, self.level = self._level()
-        self.dealt = bool(kernel.insts[at].attr("deal"))
+        self.dealt = bool(kernel.insts[at].attr("deal")) and not meets_shared(kernel.insts[i] for i in regions.body(at))
+        self.conditions = [] if self.dealt else [i for i in sorted(self.level) if self._is_condition(i)]
+        for i in self.conditions:
+            self.level |= set(regions.level(regions.body(i)))
         self.quotients = dict(self._quotients())
         self.alike |= {_quotient(i).name for i in self.quotients.values()}
 
@@ -117,6 +128,26 @@ class _Loop:
         first = run_of(f, self.index, self.count)
         return None if first is None or self._varies(first) else first
 
+    def _is_condition(self, at: int) -> bool:
+        """Whether an `if` is one whose accesses may be widened."""
+        return self.insts[at].op == "if" and at != self.guard and self.regions.other[at] < 0 and self._kind(at) is not None
+
+    def _kind(self, at: int) -> str | None:
+        """What is known of the condition of an `if`, given what divides by now; see `conditions.kind_of`."""
+        test = self.insts[at].operands[0]
+        return kind_of(test, self.own, self.offsets.form, self._kind_of_index, self._whole) if self._computable((test,)) else None
+
+    def _kind_of_index(self, f: Form) -> str | None:
+        if not self._varies(settled(f, self.index, self.count)):
+            return SAME
+        return ENDS if self._run_of(f) is not None else None
+
+    def _whole(self, f: Form) -> bool:
+        """Whether an index is at first, or always, a multiple of the iterations, with what divides anyway."""
+        first = self._run_of(f)
+        needs = self.offsets.divisible(f if first is None else first, self.count, self.found.divides)
+        return needs is not None and all(self.found.divides.get(k, 1) >= v for k, v in needs.items())
+
     def _varies(self, f: Form) -> bool:
         return any(a == self.index or a.name in self.own for a in f.atoms())
 
@@ -127,9 +158,10 @@ class _Loop:
         touched: dict[str, list[int]] = {}
         for i in inside:
             for access in accesses(self.insts[i]):
-                if access.buffer.space in GLOBAL:
+                if access.buffer.space in MEMORY:
                     touched.setdefault(access.buffer.name, []).append(i)
-        writes = any("w" in a.mode for places in touched.values() for i in places for a in accesses(self.insts[i]))
+        found = [a for places in touched.values() for i in places for a in accesses(self.insts[i])]
+        writes = any("w" in a.mode and a.buffer.space in GLOBAL for a in found)
         if writes and not distinct:
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
@@ -139,9 +171,11 @@ class _Loop:
         whole = False
         if self.guard >= 0 and not self.dealt:
             first, limit, _ = self._bound(self.guard)
-            needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
-            whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs), self.dealt, self._shifted(runs))
+            whole = self._whole(first) and self._whole(limit)
+        around = {self.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
+        conditions = {i: self._kind(i) for i in self.conditions if i in around}
+        digits, shift = self._digits(runs), self._shifted(runs)
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, digits, self.dealt, shift, conditions)
 
     def _shifted(self, runs: list[Run]) -> Shift | None:
         """Met at multiples is an array that is written, if any is; None where it is not known which elements are the first of all."""
@@ -204,8 +238,9 @@ class _Loop:
             self._miss(places, f"`{buffer.name}` is written here, and not only at the element that the iteration reads")
             return
         for offset, group in by_offset.items():
-            outside = [i for i in group if i not in self.level]
-            group = [i for i in group if i in self.level]
+            home = next((self.regions.parent[i] for i in group if i in self.level), -1)
+            outside = [i for i in group if self.regions.parent[i] != home or i not in self.level]
+            group = [i for i in group if i not in outside]
             if outside and (stored or not group):
                 self._miss(outside, "it happens only under a condition")
             elif self._varies(offset):  # not where all iterations read the same one

@@ -5,14 +5,18 @@ Which text an opcode has is said in `emit_ops.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from vxc.cuda.inline import inlinable
 from vxc.cuda.names import Names
 from vxc.cuda.text import bare, c_string, line_directive
-from vxc.dtypes import I32
+from vxc.dtypes import I32, I64
 from vxc.ir.facts import full, ranges, uniformity
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_of
 from vxc.ir.ops import OPS
-from vxc.ir.walk import Regions
+from vxc.ir.walk import Regions, definitions
+from vxc.layout.placement import IN_ORDER
 from vxc.semantics import c_literal
 from vxc.target import WARP
 
@@ -35,10 +39,12 @@ class Body:
         self.externs: dict[tuple[str, str], str] = {}
         self.regions = Regions.of(kernel.insts)
         self._ranges = ranges(kernel)
+        self._made = definitions(kernel.insts)
         self._control = uniformity(kernel, self.regions).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
         self.moved = {x.name for inst in kernel.insts if inst.op == "move" for x in inst.operands if isinstance(x, Buffer)}
+        self._placements = {inst.result.name: placement_of(inst) for inst in kernel.insts if inst.op == "shared"}
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
         self._line = 0  # of the source, that the last `#line` named
@@ -98,6 +104,26 @@ class Body:
             return a >= 0 and b > 0
         return self._ranges[inst.result.name] != full(inst.result.dtype)
 
+    def operator(self, inst: Inst) -> str:
+        """The operator for a plain operation. The number of a row, so many for each block and one of them, is joined without carries:
+        LLVM takes a 64-bit sum apart, and then splits the wide stores that it is in the offset of.
+        """
+        return "|" if inst.op == "add" and inst.result.dtype is I64 and self._is_row(*inst.operands) else PLAIN[inst.op]
+
+    def _is_row(self, first: Scalar, own: Scalar) -> bool:
+        """Whether the first is a power of two for each block, and the other a number below it."""
+        times = self._maker(first)
+        if times is None or times.op != "mul" or not isinstance(times.operands[1], Const) or isinstance(own, Const):
+            return False
+        block, rows = self._maker(times.operands[0]), times.operands[1].value
+        block = self._maker(block.operands[0]) if block is not None and block.op == "cast" else block
+        low, high = self._ranges[own.name]
+        return block is not None and block.op == "block_index" and 0 <= low and high < rows and rows.bit_count() == 1
+
+    def _maker(self, operand: Scalar) -> Inst | None:
+        at = self._made.get(operand.name) if isinstance(operand, Value) else None
+        return None if at is None else self.regions.insts[at]
+
     def _least(self, operand: Scalar) -> int:
         return operand.value if isinstance(operand, Const) else self._ranges[operand.name][0]
 
@@ -124,7 +150,20 @@ class Body:
         """The element that an access names, as an lvalue."""
         buffer = inst.operands[0]
         name = self.names.of(buffer.name)
-        return f"{name}[{self.offset(buffer, inst.operands[1 : 1 + len(buffer.shape)])}]" if buffer.shape else name
+        return f"{name}[{self._lies(buffer, inst.operands[1 : 1 + len(buffer.shape)])}]" if buffer.shape else name
+
+    def _lies(self, buffer: Buffer, box: tuple[Scalar, ...]) -> str:
+        """Where an element lies; where whole rows of a dimension are apart, that dimension has the pitch for its stride."""
+        row, pitch = self._placements.get(buffer.name, IN_ORDER).pitch or (0, 0)
+        axis = next((k for k in range(1, len(box)) if row == prod(n.value for n in buffer.shape[k:])), 0) if row else 0
+        if not axis:
+            return self.placed(buffer, self.offset(buffer, box))
+        inner = self.offset(replace(buffer, shape=buffer.shape[axis:]), box[axis:])
+        return f"({self.offset(replace(buffer, shape=buffer.shape[:axis]), box[:axis])}) * {pitch} + {inner}"
+
+    def placed(self, buffer: Buffer, offset: str) -> str:
+        """Where an element lies that has this offset in memory order."""
+        return self._placements.get(buffer.name, IN_ORDER).c_text(offset)
 
     def mask(self, at: int, width: int) -> str:
         """The lanes that come to a warp instruction together: the warp, or only the group where its neighbours may be elsewhere."""

@@ -39,7 +39,8 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
         text = f"elements {at} to {at + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
     first = np.clip(first, 0, max(last, 0))
-    off = both(m.mask, lanes((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0))
+    apart = 0 < memory.placement.run < width  # elements that do not lie together
+    off = both(m.mask, lanes(apart | ((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0)))
     if off is not False:
         at = memory.element(m.at_lane(first, m.first(off)))
         text = f"`{at}` is no place for an access of {width} elements"

@@ -19,7 +19,7 @@ from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import BLOCK, INNER, Race, Shadow, Who
-from vxc.ir.kernel import Inst
+from vxc.ir.kernel import Inst, placement_of
 from vxc.target import WARP
 
 _LIVE = 1 << 24  # elements alive at once, over all values of all warps of a chunk
@@ -93,7 +93,7 @@ def shared(m: WarpMachine, step: Step) -> None:
     """One copy for each block, made by the warp that comes first."""
     name = step.inst.result.name
     if name not in m.blocks.shared:
-        memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug)
+        memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug, placement_of(step.inst))
         if step.inst.attr("offset") is not None:
             _into_arena(m, memory, step.inst.attr("offset"))
         memory.races = Shadow(memory.data.size) if m.debug else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vxc.ir.kernel import Const, Inst
+from vxc.ir.kernel import Const, Inst, placement_of
 from vxc.ir.ops import OPS, AttrDef
 from vxc.layout.layout import parse
 from vxc.semantics import Order, check_order
@@ -99,4 +99,5 @@ def _together(inst: Inst) -> str | None:
         return f"distance {inst.attr('distance')} leaves a group of {width} lanes"
     if inst.op == "loop" and inst.operands[2:] and isinstance(inst.operands[2], Const) and inst.operands[2].value == 0:
         return "the step of a `loop` is 0"
-    return None
+    wrong = placement_of(inst).problem() if inst.op == "shared" else None
+    return wrong and f"where the elements lie: {wrong}"

@@ -68,7 +68,8 @@ _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     # Why iterations of a parallel loop may run in any order: "proved" (by prove-parallel), the reason that the author gave, or
-    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "one iteration".
+    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "row" (its elements),
+    # "one iteration".
     ("independent", AttrDef("str")),
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
@@ -110,8 +111,9 @@ _ROWS = [
     # Storage ---------------------------------------------------------------------------------------------------------------
     OpDef("cell", (), "buffer", doc="A variable of each thread; before its first store it holds nothing."),
     OpDef("local", (), "buffer", doc="An array of each thread, constant shape."),
-    OpDef("shared", (), "buffer", (("offset", AttrDef("int")),), ALL, "block",
-          doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes."),
+    OpDef("shared", (), "buffer", (("offset", AttrDef("int")), ("pitch", AttrDef("ints")), ("swizzle", AttrDef("ints"))), ALL, "block",
+          doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes, `pitch` or `swizzle` where "
+          "in it an element lies (see vxc/layout/placement.py)."),
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
+from vxc.analysis.conditions import ENDS, SAME
 from vxc.analysis.vector_width import around, slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
@@ -67,10 +68,10 @@ class _Widen:
         if found.loops:
             self.enough = self._every(self._least())
         wide = self._every([*self._placed(), self.enough]) if plain else None
-        doubled = {around(self.regions, at) for at in plain}
+        doubled = {span.start: span for span in sorted(map(self._span, plain), key=len)}
         at = 0
         while at < len(self.insts):
-            region = range(at, self.regions.end[at] + 1) if at in doubled or at in found.loops else range(at, at + 1)
+            region = doubled.get(at) or range(at, (self.regions.end[at] if at in found.loops else at) + 1)
             if wide is None or at not in doubled:
                 self._range(region)
             else:
@@ -80,6 +81,24 @@ class _Widen:
                     self._range(region, placed=False)
             at = region.stop
         return tuple(self.b.insts)
+
+    def _span(self, at: int) -> range:
+        """What there are two forms of, for a loop: the loops around it, or all from the declaration of an array that they fill.
+
+        Elements of less than 4 bytes share registers, but only where no branch joins them.
+        """
+        first = around(self.regions, at)
+        span = range(first, self.regions.end[first] + 1)
+        filled = (self.insts[i].operands[0] for i in span if self.insts[i].op == "store")
+        narrow = {x.name for x in filled if x.space == "local" and x.dtype.bytes < 4}
+        places = [i for i in range(first) if self.insts[i].op == "local" and self.insts[i].result.name in narrow]
+        if not places:
+            return span
+        scope = self.regions.parent[places[0]]
+        if scope < 0:
+            return range(places[0], len(self.insts))
+        arm = self.regions.other[scope]
+        return range(places[0], arm if places[0] < arm else self.regions.end[scope])
 
     def _placed(self) -> Iterator[Value]:
         """What wide accesses of unrolled loops count on."""
@@ -104,6 +123,8 @@ class _Widen:
     def _copy(self, at: int) -> None:
         inst = self.insts[at]
         self.b.at(inst.loc)
+        if at in self.found.loops and inst.attr("kind") == "serial":
+            inst = inst.with_attrs(unroll=1)
         self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
 
     def _range(self, positions: range, placed: bool = True) -> None:
@@ -118,7 +139,9 @@ class _Widen:
             if loop.dealt:
                 self._dealt(loop)
             else:
-                self._widened(loop, Const(0))
+                inst = self.insts[at]
+                own = self.b.at(inst.loc).emit("mul", self.rewriter(inst.operands[0]), loop.count) if inst.attr("deal") else Const(0)
+                self._widened(loop, own)
             at = self.regions.end[at] + 1
 
     def _dealt(self, loop: WideLoop) -> None:
@@ -161,18 +184,27 @@ class _Widen:
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
         b, start = self.b.at(self.insts[loop.at].loc), self._at(loop, first)
-        if loop.guard < 0:
+        tests = [self._fits(loop, start)] if loop.guard >= 0 else []
+        ends = [self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is ENDS]
+        last = self._at(loop, b.emit("add", first, loop.count - 1) if ends else first)
+        for rewriter in (start, last) if ends else ():
+            self._define(loop, rewriter, ends)
+            tests += map(rewriter, ends)
+        if not tests:
             self._vector(loop, first, start)
             return
-        test = self._test(loop)
+        with b.if_(self._every(tests)):
+            self._vector(loop, first, start)
+            if ends or not (loop.whole or loop.dealt):
+                b.else_()
+                self._one_by_one(loop, first)
+
+    def _fits(self, loop: WideLoop, start: Rewriter) -> Value:
+        """Whether the guard lets all elements in; where it decides the same for all, whether it lets the first."""
+        b, test = self.b, self._test(loop)
         self._define(loop, start, test.operands)
         element, limit = map(start, test.operands)
-        fits = b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
-        with b.if_(fits):
-            self._vector(loop, first, start)
-            if not (loop.whole or loop.dealt):
-                b.else_()
-                self._one_by_one(loop)
+        return b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -190,9 +222,13 @@ class _Widen:
         arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count,)) for run in loop.runs]
         digits = {i: self._digit(loop, i, start) for i in loop.digits}
         places = [self._offset(loop, run, start) for run in loop.runs]
+        held = self._held(loop, start)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
-                self._fetch(loop, run, array, place, first, digits)
+                with self._where(held, run.loads):
+                    self._fetch(loop, run, array, place, first, digits)
+        left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
+        left_out |= {i for at in loop.conditions if at not in held for i in (at, self.regions.end[at])}
         local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
         with self._each(loop, first, kind="unroll") as (u, inner):
             for i in self.regions.body(loop.at):
@@ -204,12 +240,28 @@ class _Widen:
                     b.emit("store", local[i], u, inner(inst.operands[-1]))
                 elif i in digits:
                     inner.mapping[inst.result] = digits[i].after(u)
-                elif loop.guard < 0 or i not in (loop.guard, self.regions.end[loop.guard]):
+                elif i in held:
+                    b.emit("if", held[i])
+                elif i not in left_out:
                     inner.copy(inst)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
-                self._transfer(loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+                with self._where(held, run.stores):
+                    self._transfer(loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+
+    def _held(self, loop: WideLoop, start: Rewriter) -> dict[int, Scalar]:
+        """The conditions that are the same in all iterations."""
+        held = {i: self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is SAME}
+        self._define(loop, start, held.values())
+        return {i: start(test) for i, test in held.items()}
+
+    @contextmanager
+    def _where(self, held: Mapping[int, Scalar], accesses: tuple[int, ...]) -> Iterator[None]:
+        """A region that runs where the condition around accesses, all around the same, holds."""
+        test = held.get(self.regions.parent[accesses[0]])
+        with self.b.if_(test) if test is not None else nullcontext():
+            yield
 
     def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> _Digit:
         """What a division gives from the first element on: it wraps around once at most, the divisor being no less than the elements."""
@@ -265,9 +317,10 @@ class _Widen:
             with self.b.loop(0, loop.count, width, kind="unroll", name="k") as k:
                 move(k, self.b.emit("add", place, k), width)
 
-    def _one_by_one(self, loop: WideLoop) -> None:
+    def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        with self._each(loop, Const(0), kind="unroll") as (_, inner):
+        how = {"kind": "serial", "unroll": 1} if self.insts[loop.at].attr("deal") else {"kind": "unroll"}
+        with self._each(loop, first, **how) as (_, inner):
             self._as_it_was(loop, inner)
 
     def _as_it_was(self, loop: WideLoop, inner: Rewriter) -> None:

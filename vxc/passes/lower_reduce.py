@@ -15,15 +15,18 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
+from vxc.passes.own_elements import own_elements
 from vxc.semantics import Order, accumulator
 
-# Emits one element: (index of the element, what to do with the operands of its contribute)
-Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
+# Emits one element: (its index, its number among those that a lane holds, what to do with the operands of its contribute)
+Element = Callable[[Scalar, Scalar | None, Callable[[tuple[Scalar, ...]], None]], None]
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduction of `length` elements. `team` is the group that shares it, or None for one thread alone."""
+    """One reduction of `length` elements. `team` is the group that shares it, or None for one thread alone. `held` says that lanes hold
+    elements in registers, so that a lane's own are counted by constants.
+    """
 
     acc: Accumulator
     order: Order
@@ -31,6 +34,7 @@ class Reduction:
     element: Element
     b: Builder
     team: object | None
+    held: bool = False
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -101,7 +105,14 @@ class Reduction:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
-        if steps * v == 1:
+        if self.held:
+            wraps = self.order.span(self.length.value) // self.order.lanes > chunk
+
+            def one(e: Scalar, own: Scalar) -> None:
+                self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, own)
+
+            own_elements(b, self.length.value, (v, self.order.lanes), lane, one, "e")
+        elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))
         else:
@@ -129,13 +140,13 @@ class Reduction:
                 with b.if_(b.emit("lt", e, limit)):
                     self._feed(slots, base, e, slot)
 
-    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar) -> None:
+    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, own: Scalar | None = None) -> None:
         index = e if base == Const(0) else self.b.emit("add", base, e)
 
         def take(operands: tuple[Scalar, ...]) -> None:
             slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
 
-        self.element(index, take)
+        self.element(index, own, take)
 
 
 def accumulator_of(inst: Inst, body) -> Accumulator:

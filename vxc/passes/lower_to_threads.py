@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -29,10 +29,11 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
+from vxc.layout.layout import dealing, parse
 from vxc.pass_manager import Context, Pass
-from vxc.passes.accumulate import kind_of
 from vxc.passes.lower_reduce import Reduction, accumulator_of
 from vxc.passes.lower_scan import lower_scan
+from vxc.passes.own_elements import own_elements
 from vxc.passes.team import Team
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
@@ -94,7 +95,8 @@ class Threads:
     def __init__(self, b: Builder, group: int, rows: int):
         self.b, self.rows = b, rows
         self.team = Team(b, group)
-        self.fragments: dict[Buffer, Buffer] = {}  # a tile spread over threads -> this thread's slots of it
+        # a tile spread over threads -> this thread's slots of it, how its elements are dealt
+        self.fragments: dict[Buffer, tuple[Buffer, tuple[int, int]]] = {}
 
     @contextmanager
     def iteration(self, loop: Inst, rewriter: Rewriter) -> Iterator[Value]:
@@ -173,8 +175,9 @@ class Threads:
     def fragment(self, body: _Body, at: int) -> int:
         """A tile spread over threads: this thread's slots of it."""
         tile = body.insts[at].result
-        slots = -(-prod(n.value for n in tile.shape) // self.team.group)
-        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,))
+        v, lanes = deal = dealing(parse(body.insts[at].attr("layout")))
+        slots = -(-prod(n.value for n in tile.shape) // (v * lanes)) * v
+        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,)), deal
         return at + 1
 
     def scan(self, body: _Body, at: int) -> int:
@@ -185,21 +188,25 @@ class Threads:
         inst, team, rewriter = body.insts[at], body.team, body.rewriter
         order = Order(*inst.attr("order"))
 
-        def one(index: Operand, take: Take) -> None:
+        inside = body.inside(at)
+        held = team is not None and self._deal(inside) is not None
+
+        def one(index: Operand, slot: Operand | None, take: Take) -> None:
             inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
-            self.lower(body.inside(at), inner, None, take)
+            self.lower([self._in_slot(x, slot) for x in inside] if held else inside, inner, None, take)
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
-        reduction = Reduction(accumulator_of(inst, body.inside(at)), order, rewriter(inst.operands[1]), one, self.b, team)
+        reduction = Reduction(accumulator_of(inst, inside), order, rewriter(inst.operands[1]), one, self.b, team, held)
         self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
         return body.after(at)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
         loop, inside = body.insts[at], body.inside(at)
-        if loop.attr("map") == "lanes" and any(isinstance(x, Buffer) and x in self.fragments for inst in inside for x in inst.operands):
-            self._slots(loop, inside, body.rewriter)
+        deal = self._deal(inside) if loop.attr("map") == "lanes" else None
+        if deal is not None:
+            self._slots(loop, inside, body.rewriter, deal)
             return body.after(at)
         if loop.attr("map") == "lanes" and loop.attr("vector") and body.team is not None:
             self._vectors(loop, inside, body.rewriter, body.team)
@@ -236,22 +243,25 @@ class Threads:
             with self._dealt(first, stop, team.lane, count, loop) as element:
                 self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
-    def _slots(self, loop: Inst, body, rewriter: Rewriter) -> None:
-        """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
-        b, total = self.b, loop.operands[1].value
-        slots = -(-total // self.team.group)
-        with b.loop(0, slots, kind=kind_of(slots), name="slot") as slot:
-            e = b.emit("add", b.emit("mul", slot, self.team.group), self.team.lane, name=loop.result.name)
-            with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():
-                inner = Rewriter(b, ChainMap({loop.result: e}, rewriter.mapping))
-                self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+    def _deal(self, inside: Sequence[Inst]) -> tuple[int, int] | None:
+        """How the elements of the spread tiles that instructions access are dealt to lanes; None where they access none."""
+        return next((self.fragments[x][1] for inst in inside for x in inst.operands if type(x) is Buffer and x in self.fragments), None)
 
-    def _in_slot(self, inst: Inst, slot: Value) -> Inst:
+    def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, deal: tuple[int, int]) -> None:
+        """A loop over the elements of tiles spread over threads: those that this thread holds."""
+
+        def one(e: Operand, slot: Operand) -> None:
+            inner = Rewriter(self.b, ChainMap({loop.result: e}, rewriter.mapping))
+            self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+
+        own_elements(self.b, loop.operands[1].value, deal, self.team.lane, one, loop.result.name)
+
+    def _in_slot(self, inst: Inst, slot: Operand) -> Inst:
         """An access to a spread tile as one to the thread's slot of it."""
         if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
             return inst
         buffer = inst.operands[0]
-        return inst.over((self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
+        return inst.over((self.fragments[buffer][0], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
 
     def _once(self, inst: Inst, rewriter: Rewriter, team: Team) -> None:
         """An effect in row scope: by lane 0, its result then given to every lane."""

@@ -43,6 +43,7 @@ from vxc.semantics import Order
 from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
+KEEPING = 128  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -65,7 +66,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = outer.attr("threads")  # of a grid: an iteration is a block
     group = block or _group(nest)
-    rows = max(1, BLOCK // group) if group <= WARP and not block else 1
+    kept = any(x.op == "fragment" for x in nest.body)
+    rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
     vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
@@ -101,9 +103,10 @@ def _reason(nest: Nest, group: int) -> str:
     outer = nest.loops[0]
     if outer.attr("threads"):
         return "all threads of the block that runs it"
-    if outer.attr("lanes") == group:
+    kept = any(x.op == "fragment" for x in nest.body)  # then `lanes` is that of the reductions
+    if outer.attr("lanes") == group and not kept:
         return "as @lanes says"
-    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group > 1]
+    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
@@ -123,10 +126,10 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return _wanted(nest.loops[0], nest.body)
+    return wanted_lanes(nest.loops[0], nest.body)
 
 
-def _wanted(loop: Inst, body) -> int:
+def wanted_lanes(loop: Inst, body) -> int:
     """What is written, but no less than the widest order; else that, or what the parallel loops inside ask for."""
     wanted = [inst.attr("order")[2] for inst in body if inst.op in ("reduce", "scan")]
     if loop.attr("lanes"):
@@ -214,7 +217,7 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
 def _team(regions: Regions, loop: int) -> int:
     """Lanes that work together on an iteration of a loop: what is written, else the widest order, else a warp for parallel loops."""
     inside = [regions.insts[i] for i in regions.body(loop)]
-    return min(WARP, _wanted(regions.insts[loop], inside))
+    return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
 def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:

@@ -186,6 +186,8 @@ def c_reinterpret(expr: str, src: DType, dst: DType) -> str:
         raise ValueError(f"reinterpret needs equal widths, not {src} ({src.bits} bits) and {dst} ({dst.bits} bits)")
     if src == dst:
         return expr
+    if src.bits < 32 and not src.is_float:
+        expr = f"({src.c}){expr}"  # C computes narrow integers as int
     if dst == BOOL:
         return f"(vx_bits<unsigned char>({expr}) != 0)"
     return _wrap(expr, dst) if dst.bits == 4 else f"vx_bits<{dst.c}>({expr})"
