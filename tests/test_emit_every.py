@@ -52,6 +52,7 @@ EVERYTHING = f"kernel @everything({PARAMETERS}) stage=thread {{threads=64}} {{" 
   local @u: f32[4]
   shared @sv: f32[64]
   %wide: bool = aligned @x {bytes=16}
+  %near: i64 = ahead @x, 3 {bytes=16}
   if %wide
     move @u, 0, @x, 4 {width=4}
     move @sv, 8, @u, 2 {width=2}

@@ -347,8 +347,3 @@ def slice_of(insts, regions: Regions, loop: int, values: Iterable[Operand]) -> l
             if at != loop:
                 work += insts[at].operands
     return sorted(found)
-
-
-def around(regions: Regions, at: int) -> int:
-    """The outermost loop around a position, itself counted."""
-    return next((p for p in reversed([at, *regions.parents(at)]) if regions.insts[p].op in LOOPS))

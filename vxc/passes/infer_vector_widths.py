@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,11 +37,12 @@ from vxc.analysis.conditions import ENDS, SAME
 from vxc.analysis.vector_width import slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.move_runs import linear, transfer
 from vxc.passes.two_forms import least, placed, span
 
 
@@ -219,7 +220,7 @@ class _Widen:
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
                 with self._where(held, run.stores):
-                    self._transfer(loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+                    transfer(b, loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
 
     def _held(self, loop: WideLoop, start: Rewriter) -> dict[int, Scalar]:
         """The conditions that are the same in all iterations."""
@@ -258,35 +259,13 @@ class _Widen:
         b = self.b.at(self.insts[run.loads[0]].loc)
         within = [b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor) for i in run.within]
         with b.if_(self._every(within)) if within else nullcontext():
-            self._transfer(loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
+            transfer(b, loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
             if within:
                 b.else_()
                 with self._each(loop, first, kind="unroll") as (u, inner):
                     inner.mapping.update((self.insts[i].result, digit.after(u)) for i, digit in digits.items())
                     self._define(loop, inner, run.indices)
                     b.emit("store", array, u, b.emit("load", run.buffer, *map(inner, run.indices)))
-
-    def _transfer(self, loop: WideLoop, run: Run, place: Scalar, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        """`move(index in the array, in memory, width)` all of a run, as wide as is known to be right or as the address allows."""
-        b = self.b
-        widths = loop.widths(run)
-        ahead = b.emit("ahead", run.buffer, place, bytes=run.width * run.buffer.dtype.bytes) if len(widths) > 1 else None
-        with ExitStack() as narrower:
-            for width in widths:
-                if width != widths[-1]:
-                    fits = b.emit("eq", ahead if width == run.width else b.emit("mod", ahead, width), 0)
-                    narrower.enter_context(b.if_(fits))
-                self._pieces(loop, place, width, move)
-                if width != widths[-1]:
-                    b.else_()
-
-    def _pieces(self, loop: WideLoop, place: Scalar, width: int, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        if loop.count <= 2 * width:
-            for k in range(0, loop.count, width):
-                move(k, self.b.emit("add", place, k) if k else place, width)
-        else:
-            with self.b.loop(0, loop.count, width, kind="unroll", name="k") as k:
-                move(k, self.b.emit("add", place, k), width)
 
     def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
@@ -315,17 +294,6 @@ class _Widen:
             return start(run.offset)
         self._define(loop, start, run.indices)
         return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
-
-
-def linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
-    found: Scalar | None = None
-    for at, index in enumerate(indices):
-        if buffer.strides is not None:
-            index = b.emit("mul", index, lookup(buffer.strides[at]))
-        elif found is not None:
-            found = b.emit("mul", found, lookup(buffer.shape[at]))
-        found = index if found is None else b.emit("add", found, index)
-    return found
 
 
 def run(plan: Plan, context: Context) -> Plan:

@@ -20,7 +20,7 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
-from vxc.passes.infer_vector_widths import linear
+from vxc.passes.move_runs import linear
 from vxc.passes.nest import Nest
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 

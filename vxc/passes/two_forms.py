@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vxc.analysis.vector_width import around
 from vxc.analysis.wide_loop import Widths
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Inst, Kernel, Value
+from vxc.ir.ops import LOOPS
 from vxc.ir.walk import Regions
 
 
@@ -16,7 +16,7 @@ def span(insts: Sequence[Inst], regions: Regions, at: int) -> range:
 
     Elements of less than 4 bytes share registers, but only where no branch joins them.
     """
-    first = around(regions, at)
+    first = _around(regions, at)
     inside = range(first, regions.end[first] + 1)
     filled = (insts[i].operands[0] for i in inside if insts[i].op == "store")
     narrow = {x.name for x in filled if x.space == "local" and x.dtype.bytes < 4}
@@ -44,3 +44,8 @@ def least(b: Builder, kernel: Kernel, found: Widths) -> Iterator[Value]:
     parameters = {p.name: p for p in kernel.params}
     for name, value in found.least.items():
         yield b.emit("ge", parameters[name], value)
+
+
+def _around(regions: Regions, at: int) -> int:
+    """The outermost loop around a position, itself counted."""
+    return next((p for p in reversed([at, *regions.parents(at)]) if regions.insts[p].op in LOOPS))
