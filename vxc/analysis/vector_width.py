@@ -21,7 +21,7 @@ from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
 from vxc.dtypes import I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
-from vxc.ir.walk import LOOPS, Regions
+from vxc.ir.walk import Regions
 from vxc.target import WARP
 
 BYTES = 16  # of the widest access

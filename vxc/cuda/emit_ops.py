@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from vxc.cuda.emit_body import MOVES, Body
+from vxc.cuda.emit_body import MOVES, PLAIN, Body
 from vxc.cuda.names import ascii_name
 from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
@@ -45,7 +45,7 @@ def _scalar(body: Body, at: int, inst: Inst) -> str:
     if inst.op in _SHIFTS and isinstance(divisor, Const) and dtype.bits >= 32 and divisor.value > 0 and divisor.value.bit_count() == 1:
         return _SHIFTS[inst.op](body.text(inst.operands[0]), divisor.value)
     if dtype.is_int and dtype.bits >= 32 and body.is_plain(inst):
-        return f" {body.operator(inst)} ".join(map(body.short, inst.operands)).join("()")
+        return f" {PLAIN[inst.op]} ".join(map(body.short, inst.operands)).join("()")
     return c_expr(inst.op, dtype, *map(body.text, inst.operands), precision=inst.attr("precision") or "")
 
 

@@ -3,8 +3,8 @@
 Before: stage=thread, accesses have their widths; the elements of every shared array lie in memory order.
 After:  an array whose accesses meet in banks has a `pitch` (rows with a gap behind each) or a `swizzle` (bits of the row's number are
         xored into the number of a vector of it), whichever makes its accesses take the fewest cycles. Accesses name elements as
-        before; a `move` of more elements than now lie together is several, but what a `move.async` copies stays together. Offsets in the arena, and `shared_bytes`, are those
-        of the new sizes: arrays that had no byte in common have none.
+        before; a `move` of more elements than now lie together is several; what a `move.async` copies stays together. Offsets in the
+        arena, and `shared_bytes`, are those of the new sizes: arrays that had no byte in common have none.
 
     shared @tile: f32[32, 32] {offset=0}               shared @tile: f32[32, 32] {offset=0, pitch=[32, 33]}
     %1: f32 = load @tile, %lane, %j            ->      %1: f32 = load @tile, %lane, %j

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from vxc.analysis.wide_loop import Widths
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Inst, Kernel, Value
-from vxc.ir.ops import LOOPS
-from vxc.ir.walk import Regions
+from vxc.ir.walk import LOOPS, Regions
 
 
 def span(insts: Sequence[Inst], regions: Regions, at: int) -> range:
