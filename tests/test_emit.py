@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) saxpy(
 #line 2 "saxpy.vx"
   const long long b = (long long)blockIdx.x;
   const long long t = (long long)threadIdx.x;
-  const long long i = (b * 256) + t;
+  const long long i = (b * 256) | t;
   if (i < N) {
 #line 3 "saxpy.vx"
     const float xa = a * x[i];

@@ -31,25 +31,17 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import NamedTuple
 
 from vxc.analysis.conditions import ENDS, SAME
 from vxc.analysis.vector_width import around, slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
-
-
-class _Digit(NamedTuple):
-    """A division that goes on: its remainder at the first element, its divisor, and what it gives some elements after."""
-
-    rest: Value
-    divisor: Scalar
-    after: Callable[[Value], Value]
+from vxc.passes.wide_index import Digit, digit, linear
 
 
 class _Widen:
@@ -263,26 +255,12 @@ class _Widen:
         with self.b.if_(test) if test is not None else nullcontext():
             yield
 
-    def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> _Digit:
-        """What a division gives from the first element on: it wraps around once at most, the divisor being no less than the elements."""
-        b, inst = self.b, self.insts[at]
-        self._define(loop, start, inst.operands)
-        first, divisor = map(start, inst.operands)
-        if type(divisor) is Value:
-            divisor = b.emit("max", divisor, loop.count)  # as it is here, which ranges see only so
-        value = b.emit(inst.op, first, divisor, name=inst.result.name)
-        rest = value if inst.op == "mod" else b.emit("mod", first, divisor)
-        start.mapping[inst.result] = value
+    def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> Digit:
+        """What a division of the loop gives from the first element on."""
+        self._define(loop, start, self.insts[at].operands)
+        return digit(self.b, self.insts[at], start, loop.count)
 
-        def after(u: Value) -> Value:
-            here = b.emit("add", rest, u)
-            past = b.emit("ge", here, divisor)
-            up = b.emit("sub", here, divisor) if inst.op == "mod" else b.emit("add", value, 1)
-            return b.emit("select", past, up, here if inst.op == "mod" else value, name=inst.result.name)
-
-        return _Digit(rest, divisor, after)
-
-    def _fetch(self, loop: WideLoop, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, _Digit]) -> None:
+    def _fetch(self, loop: WideLoop, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, Digit]) -> None:
         """Load a run to its array: element by element where a division that it must lie within takes a step."""
         b = self.b.at(self.insts[run.loads[0]].loc)
         within = [b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor) for i in run.within]
@@ -341,18 +319,7 @@ class _Widen:
             self._define(loop, start, (run.offset,))
             return start(run.offset)
         self._define(loop, start, run.indices)
-        return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
-
-
-def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
-    found: Scalar | None = None
-    for at, index in enumerate(indices):
-        if buffer.strides is not None:
-            index = b.emit("mul", index, lookup(buffer.strides[at]))
-        elif found is not None:
-            found = b.emit("mul", found, lookup(buffer.shape[at]))
-        found = index if found is None else b.emit("add", found, index)
-    return found
+        return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
 def run(plan: Plan, context: Context) -> Plan:
