@@ -100,7 +100,7 @@ def test_every_sample(name):
     for kernel in document["kernels"]:
         assert kernel["launches"] and kernel["remarks"]
         for one in kernel["launches"]:
-            assert one["resources"]["registers"] > 0 and one["execution"]["warp_instructions"] > 0
+            assert one["resources"]["registers"] > 0 and (one["execution"]["warp_instructions"] > 0) == (one["grid"] > 0)
             assert one["traffic"]["moved_bytes"] >= sum(a["moved_bytes"] or 0 for a in one["accesses"]) - len(one["accesses"])
             assert all((a["sectors_per_request"] or 0) >= (a["ideal_sectors_per_request"] or 0) for a in one["accesses"])
 

@@ -21,6 +21,7 @@ from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.share_reciprocals import SHARE_RECIPROCALS
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
+from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
 
 PIPELINE = Pipeline(
@@ -29,6 +30,7 @@ PIPELINE = Pipeline(
         SIMPLIFY,  # before anything is decided, so that decisions see constants
         FUSE_SIBLINGS,  # before each nest of the top level is a launch of its own
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
+        SPLIT_LENGTHS,  # before parts, of which only the launch for long rows has several
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
         FUSE_LOOPS,  # one index to map, whatever the extents

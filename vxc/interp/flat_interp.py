@@ -116,6 +116,8 @@ def _unwritten(name: str, dtype: DType, space: str, shape: tuple[int, ...], stri
 
 def _launch(call: Launch, arrays: dict[str, Memory], options: dict[str, Any]) -> None:
     kernel = call.kernel
+    if call.grid == 0 and kernel.stage != "thread":  # that has no block to run anyway
+        return
     program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel), kernel.source)
     pairs = list(zip(kernel.params, call.arguments, strict=True))
     env = {p.name: _number(p, argument) for p, argument in pairs if isinstance(p, Value)}

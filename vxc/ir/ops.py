@@ -80,11 +80,13 @@ _LOOP_ATTRS = (
     ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
+    ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
     ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
     _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
+_LENGTH = (("least", AttrDef("int")), ("most", AttrDef("int")))  # what the launch knows of the number of elements
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
 
@@ -96,7 +98,7 @@ _ROWS = [
     OpDef("if", ("bool",), attrs=(_UNIFORM,), opens=True, doc="Run up to `else` or `end` where the operand is true."),
     OpDef("else", doc="The other arm of the innermost open `if`."),
     OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
-          ("layout", AttrDef("str"))), MATHS, opens=True,
+          ("layout", AttrDef("str")), *_LENGTH), MATHS, opens=True,
           doc="For each element in 0..n, run the body, whose one `contribute` feeds the cell; after `end` the cell holds the reduction."),
     OpDef("scan", ("index",), "index", (_ORDER, ("layout", AttrDef("str"))), MATHS, opens=True,
           doc="For each element in 0..n, run the body; `prefix` in it gives inclusive prefix values along the loop."),

@@ -137,7 +137,13 @@ def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
         return Const(trip_count(start.value, stop.value, step.value))
     if start == Const(0) and step == Const(1):
         return stop if loop.operands[1].name in dims else b.emit("max", stop, 0)
-    return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
+    count = b.emit("ceildiv", b.emit("sub", stop, start), step)
+    if start == Const(0):
+        return b.emit("max", count, 0)
+    up, down = b.emit("lt", start, stop), b.emit("gt", start, stop)  # the difference alone may have wrapped around
+    if isinstance(step, Const):
+        return b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))
+    return b.emit("select", b.emit("select", b.emit("gt", step, 0), up, down), b.emit("max", count, 0), Const(0))
 
 
 def run(plan: Plan, context: Context) -> Plan:

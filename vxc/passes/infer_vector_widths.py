@@ -112,8 +112,11 @@ class _Widen:
             every = test if every is None else every if test is None else self.b.emit("and", every, test)
         return every
 
-    def _copy(self, at: int) -> None:
+    def _copy(self, at: int, placed: bool = True) -> None:
+        """The form that is not wide (not `placed`) keeps its loops, so as to cost the other no registers."""
         inst = self.insts[at]
+        if not placed and inst.attr("unroll"):
+            inst = inst.with_attrs(unroll=1)
         self.b.at(inst.loc)
         if at in self.found.loops and inst.attr("kind") == "serial":
             inst = inst.with_attrs(unroll=1)
@@ -125,7 +128,7 @@ class _Widen:
         while at < positions.stop:
             loop = self.found.loops.get(at)
             if loop is None or not (placed or loop.dealt):
-                self._copy(at)
+                self._copy(at, placed)
                 at += 1
                 continue
             if loop.dealt:

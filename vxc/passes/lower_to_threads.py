@@ -31,9 +31,12 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.layout.layout import dealing, parse
 from vxc.pass_manager import Context, Pass
-from vxc.passes.lower_reduce import Reduction, accumulator_of
+from vxc.passes.limit_unrolling import weight
+from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import own_elements
+from vxc.passes.plain_rows import plain_row
+from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
@@ -41,7 +44,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -59,9 +62,12 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
-    with threads.iteration(loop, rewriter) as index:
-        rewriter.mapping[loop.result] = index
-        threads.lower(body, rewriter, threads.team)
+    if loop.attr("flight"):
+        lower_rows(threads, plain_row(body), loop, rewriter)
+    else:
+        with threads.iteration(loop, rewriter) as index:
+            rewriter.mapping[loop.result] = index
+            threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
@@ -105,8 +111,7 @@ class Threads:
         index = b.emit("block_index", name="b")
         thread = b.emit("thread_index", name="t")
         if group > 1:
-            self.team.lane = b.emit("mod", thread, group, name="lane") if rows > 1 else thread
-            self.team.first = b.emit("eq", self.team.lane, 0, name="first")
+            self.team.number(thread, rows > 1)
         if rows == 1:
             yield index
             return
@@ -185,10 +190,14 @@ class Threads:
         return body.after(at)
 
     def reduce(self, body: _Body, at: int) -> int:
-        inst, team, rewriter = body.insts[at], body.team, body.rewriter
-        order = Order(*inst.attr("order"))
+        inst = body.insts[at]
+        reduction = self.reduction(inst, body.inside(at), body.rewriter, body.team)
+        self.b.emit("store", body.rewriter(inst.operands[0]), reduction.result())
+        return body.after(at)
 
-        inside = body.inside(at)
+    def reduction(self, inst: Inst, inside: Sequence[Inst], rewriter: Rewriter, team: Team | None) -> Reduction:
+        """The reduction `inst` with its body, as a team (or this thread alone) runs it."""
+        order = Order(*inst.attr("order"))
         held = team is not None and self._deal(inside) is not None
 
         def one(index: Operand, slot: Operand | None, take: Take) -> None:
@@ -197,9 +206,8 @@ class Threads:
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
-        reduction = Reduction(accumulator_of(inst, inside), order, rewriter(inst.operands[1]), one, self.b, team, held)
-        self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
-        return body.after(at)
+        acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, held)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""

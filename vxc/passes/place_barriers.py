@@ -288,10 +288,15 @@ def _overlaps(insts) -> dict[str, tuple[str, ...]]:
     return {a: tuple(b for b in spans if b != a and spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]) for a in spans}
 
 
+def _one_lane(inst: Inst) -> bool:
+    """Whether this is a loop whose iterations each have their effects by one lane: rows in flight."""
+    return inst.op == "loop" and bool(inst.attr("flight"))
+
+
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
-        if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1:
+        if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1 and not any(map(_one_lane, kernel.insts)):
             insts, met = place(kernel)
             kernel = replace(kernel, insts=tuple(insts))
             for one in met:
