@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.async_copies import ASYNC_COPIES
 from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
@@ -23,6 +24,7 @@ from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
 from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
+from vxc.passes.tile_transposes import TILE_TRANSPOSES
 
 PIPELINE = Pipeline(
     (
@@ -33,6 +35,7 @@ PIPELINE = Pipeline(
         SPLIT_LENGTHS,  # before parts, of which only the launch for long rows has several
         SPLIT_REDUCTIONS,  # parts of a reduction need a launch before the one that folds them
         EXPAND_TILES,  # what no faster form has taken is loops from here on
+        TILE_TRANSPOSES,  # while the loops of a nest are apart; before they are one
         FUSE_LOOPS,  # one index to map, whatever the extents
         KEEP_ROWS,  # while loops over one row stand side by side, each as a whole; who runs them follows from what is kept
         MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
@@ -41,7 +44,8 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
-        AVOID_BANK_CONFLICTS,  # once the widths of accesses are known, which decide how they meet in banks
+        ASYNC_COPIES,  # as soon as accesses have their widths; what it leaves of loops is for simplify
+        AVOID_BANK_CONFLICTS,  # once it is known which accesses there are, and how wide, which decides how they meet in banks
         SHARE_RECIPROCALS,  # of the loops over the elements of a wide access, which have only just come to be
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic

@@ -108,7 +108,7 @@ class _Walk:
                 self.values[inst.result.name] = _apply(inst, operands)
 
     def _accesses(self, at: int, inst: Inst) -> list[SharedAccess]:
-        if inst.op == "move":
+        if inst.op in ("move", "move.async"):
             places = [(inst.operands[k], inst.operands[k + 1 : k + 2], inst.attr("width")) for k in (0, 2)]
         elif OPS[inst.op].access and inst.operands[0].shape:
             places = [(inst.operands[0], inst.operands[1 : 1 + len(inst.operands[0].shape)], 1)]

@@ -6,6 +6,8 @@ in memory is that of the first iteration plus the index. In an unrolled loop the
 certain arrays are aligned and certain dimensions divisible; nothing is assumed of either: `divides` and `aligned` are for the kernel to
 test. What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`); the others are
 accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike.
+
+Shared arrays begin at multiples of 16 bytes; loops that access nothing else are left alone.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
 MEMORY = (*GLOBAL, "shared")  # what lanes share
-_REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
+_REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 
 
 def candidate(inst: Inst) -> int:
@@ -109,19 +111,26 @@ class _Loop:
         own = list(self.regions.level(self.regions.body(self.at)))
         last = own[-1] if own else -1
         guarded = last >= 0 and self.insts[last].op == "if" and self.regions.other[last] < 0
-        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._bound(last):
+        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._tests(last):
             return last, set(self.regions.level(self.regions.body(last)))
         return -1, set(own)
 
-    def _bound(self, guard: int) -> tuple[Form, Form, Inst] | None:
-        """(first element, limit, comparison) where the condition of an `if` is that the loop's element is below a limit."""
-        name = self.insts[guard].operands[0]
-        test = next((self.insts[i] for i in range(self.at, guard) if self.insts[i].result == name), None)
-        if test is None or test.op != "lt":
-            return None
-        element, limit = map(self.offsets.form, test.operands)
-        first = self._run_of(element)
-        return None if first is None or self._varies(limit) else (first, limit, test)
+    def _tests(self, guard: int) -> tuple[Inst, ...]:
+        """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""
+        made = {self.insts[i].result: self.insts[i] for i in range(self.at, guard)}
+        found, work = [], [self.insts[guard].operands[0]]
+        while work:
+            test = made.get(work.pop())
+            if test is None or test.op not in ("and", "lt", "ge"):
+                return ()
+            if test.op == "and":
+                work += test.operands
+                continue
+            element, limit = map(self.offsets.form, test.operands)
+            if self._run_of(element) is None or self._varies(limit):
+                return ()
+            found.append(test)
+        return tuple(found)
 
     def _run_of(self, f: Form) -> Form | None:
         """As `run_of`; None where what is left may vary in the loop."""
@@ -168,18 +177,18 @@ class _Loop:
         runs = [run for places in touched.values() for run in self._runs(places)]
         if not runs:
             return None
-        whole = False
-        if self.guard >= 0 and not self.dealt:
-            first, limit, _ = self._bound(self.guard)
-            whole = self._whole(first) and self._whole(limit)
+        tests = self._tests(self.guard) if self.guard >= 0 else ()
+        elements, limits = ([self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1))
+        same = all(self._whole(f) for f in (*map(self._run_of, elements), *limits))
+        whole = same and bool(tests) and not self.dealt
         around = {self.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
         conditions = {i: self._kind(i) for i in self.conditions if i in around}
         digits, shift = self._digits(runs), self._shifted(runs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, digits, self.dealt, shift, conditions)
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, tests, whole, digits, self.dealt, shift, conditions)
 
     def _shifted(self, runs: list[Run]) -> Shift | None:
         """Met at multiples is an array that is written, if any is; None where it is not known which elements are the first of all."""
-        test = self._bound(self.guard)[2] if self.dealt and self.guard >= 0 else None
+        test = self._tests(self.guard)[0] if self.dealt and self.guard >= 0 else None
         element = self.own.get(test.operands[0].name) if test else None
         if element is None or element.op != "add" or element.operands[1] != self.insts[self.at].result:
             return None
@@ -263,7 +272,7 @@ class _Loop:
             width = min(BYTES // buffer.dtype.bytes, self.count)
             while width > 1:
                 needs = self._needs(first, width)
-                if needs is not None:
+                if needs is not None and not (needs and buffer.space == "shared"):
                     self._need(buffer, width, needs, indices)
                     loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
                     return Run(buffer, width, loads, stores, indices, self._same(offset), within)

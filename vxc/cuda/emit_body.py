@@ -11,16 +11,17 @@ from math import prod
 from vxc.cuda.inline import inlinable
 from vxc.cuda.names import Names
 from vxc.cuda.text import bare, c_string, line_directive
-from vxc.dtypes import I32, I64
+from vxc.dtypes import I32
 from vxc.ir.facts import full, ranges, uniformity
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_of
 from vxc.ir.ops import OPS
-from vxc.ir.walk import Regions, definitions
+from vxc.ir.walk import Regions
 from vxc.layout.placement import IN_ORDER
 from vxc.semantics import c_literal
 from vxc.target import WARP
 
 PLAIN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "tdiv": "/", "mod": "%", "trem": "%"}  # the operator of C
+MOVES = {"move": "vx_move", "move.async": "vx_move_async"}  # the device function
 DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 _PLAIN_INTS = range(-(2**31) + 1, 2**31)  # a literal without a suffix
 _LONGEST = 60  # characters of a text that is written into its use
@@ -39,11 +40,10 @@ class Body:
         self.externs: dict[tuple[str, str], str] = {}
         self.regions = Regions.of(kernel.insts)
         self._ranges = ranges(kernel)
-        self._made = definitions(kernel.insts)
         self._control = uniformity(kernel, self.regions).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
-        self.moved = {x.name for inst in kernel.insts if inst.op == "move" for x in inst.operands if isinstance(x, Buffer)}
+        self.moved = {x.name for inst in kernel.insts if inst.op in MOVES for x in inst.operands if isinstance(x, Buffer)}
         self._placements = {inst.result.name: placement_of(inst) for inst in kernel.insts if inst.op == "shared"}
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
@@ -104,26 +104,6 @@ class Body:
             return a >= 0 and b > 0
         return self._ranges[inst.result.name] != full(inst.result.dtype)
 
-    def operator(self, inst: Inst) -> str:
-        """The operator for a plain operation. The number of a row, so many for each block and one of them, is joined without carries:
-        LLVM takes a 64-bit sum apart, and then splits the wide stores that it is in the offset of.
-        """
-        return "|" if inst.op == "add" and inst.result.dtype is I64 and self._is_row(*inst.operands) else PLAIN[inst.op]
-
-    def _is_row(self, first: Scalar, own: Scalar) -> bool:
-        """Whether the first is a power of two for each block, and the other a number below it."""
-        times = self._maker(first)
-        if times is None or times.op != "mul" or not isinstance(times.operands[1], Const) or isinstance(own, Const):
-            return False
-        block, rows = self._maker(times.operands[0]), times.operands[1].value
-        block = self._maker(block.operands[0]) if block is not None and block.op == "cast" else block
-        low, high = self._ranges[own.name]
-        return block is not None and block.op == "block_index" and 0 <= low and high < rows and rows.bit_count() == 1
-
-    def _maker(self, operand: Scalar) -> Inst | None:
-        at = self._made.get(operand.name) if isinstance(operand, Value) else None
-        return None if at is None else self.regions.insts[at]
-
     def _least(self, operand: Scalar) -> int:
         return operand.value if isinstance(operand, Const) else self._ranges[operand.name][0]
 
@@ -176,7 +156,7 @@ class Body:
         if not self.debug:
             return
         self.place(inst)
-        if inst.op == "move":
+        if inst.op in MOVES:
             for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
                 first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
                 inside = f"0 <= {first} && {first} + {width} <= {count}"

@@ -48,6 +48,7 @@ class WarpMachine(Machine):
     warps: range = range(0)
     blocks: Blocks | None = None
     clock: int = 0
+    pending: list = field(default_factory=list)  # what `move.async` has started (see `flat_move`)
     groups: np.ndarray | None = None
 
     def __post_init__(self):

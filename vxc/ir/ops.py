@@ -55,7 +55,8 @@ class OpDef:
 
 class Access(NamedTuple):
     """One access of an instruction: `box` is the index tuple (empty for a cell, and where an instruction takes a whole buffer or
-    counts its elements in memory order), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is: none goes on behind it.
+    counts its elements in memory order), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is; those of `move.async` go
+    on until an `await`.
     """
 
     buffer: Buffer
@@ -77,6 +78,8 @@ _LOOP_ATTRS = (
     # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a
     # row too
     ("deal", AttrDef("int")),
+    # What it copies from global to shared memory may be under way until its end: no two iterations access one element there.
+    ("async", AttrDef("bool")),
     ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
@@ -124,6 +127,10 @@ _ROWS = [
     OpDef("move", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order."),
+    OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
+          doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
+          "`await`."),
+    OpDef("await", (), "none", (), (THREAD,), doc="Wait until what this thread has started by `move.async` is there."),
     OpDef("aligned", ("place",), "bool", (("bytes", AttrDef("int", True)),), (THREAD,),
           doc="Whether the buffer begins at a multiple of so many bytes; the same in the whole launch."),
     OpDef("ahead", ("place", "index"), "index", (("bytes", AttrDef("int", True)),), (THREAD,),

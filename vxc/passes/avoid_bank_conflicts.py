@@ -3,8 +3,8 @@
 Before: stage=thread, accesses have their widths; the elements of every shared array lie in memory order.
 After:  an array whose accesses meet in banks has a `pitch` (rows with a gap behind each) or a `swizzle` (bits of the row's number are
         xored into the number of a vector of it), whichever makes its accesses take the fewest cycles. Accesses name elements as
-        before; a `move` of more elements than now lie together is several. Offsets in the arena, and `shared_bytes`, are those
-        of the new sizes: arrays that had no byte in common have none.
+        before; a `move` of more elements than now lie together is several; what a `move.async` copies stays together. Offsets in the
+        arena, and `shared_bytes`, are those of the new sizes: arrays that had no byte in common have none.
 
     shared @tile: f32[32, 32] {offset=0}               shared @tile: f32[32, 32] {offset=0, pitch=[32, 33]}
     %1: f32 = load @tile, %lane, %j            ->      %1: f32 = load @tile, %lane, %j
@@ -97,15 +97,18 @@ def _fields(count: int, size: int) -> Iterator[tuple[int, int, int]]:
             turns *= 2
 
 
-def choose(inst: Inst, accesses: list[SharedAccess], room: int) -> tuple[Placement, str]:
-    """The placement of a shared array that takes at most `room` bytes, and what it changes, in words ('' for nothing)."""
+def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> tuple[Placement, str]:
+    """The placement of a shared array that takes at most `room` bytes, and what it changes, in words ('' for nothing).
+
+    Elements that lie together in it take `whole` bytes at least.
+    """
     buffer = inst.result
     shape, size = tuple(n.value for n in buffer.shape), buffer.dtype.bytes
     cost = _Cost(accesses, size)
     before, least, _ = cost.of([IN_ORDER])[0]
     if least >= WORTH * before:
         return IN_ORDER, ""
-    narrowest = MOVE if any(a.width > 1 for a in accesses) else 1
+    narrowest = max(whole, MOVE if any(a.width > 1 for a in accesses) else 1)
 
     def ordered(placements: Iterable[Placement]) -> list[tuple[Placement, np.ndarray]]:
         """Those that there is room for, the best first."""
@@ -138,11 +141,14 @@ def arrange(kernel: Kernel, context: Context) -> Kernel:
     found: dict[str, list[SharedAccess]] = {}
     for access in shared_accesses(kernel) if declared else ():
         found.setdefault(access.buffer.name, []).append(access)
+    copied = [inst for inst in kernel.insts if inst.op == "move.async"]  # in pieces they would cost what they save
+    whole = {name: max(i.attr("width") * i.operands[0].dtype.bytes for i in copied if i.operands[0].name == name)
+             for name in {i.operands[0].name for i in copied}}  # fmt: skip
     placements: dict[str, Placement] = {}
     free = context.target.shared_per_block - sum(shared_bytes(inst) for inst in kernel.insts if inst.op == "shared")
     for inst in declared:
         room = free + shared_bytes(inst)
-        placement, why = choose(inst, found.get(inst.result.name, []), room)
+        placement, why = choose(inst, found.get(inst.result.name, []), room, whole.get(inst.result.name, 1))
         name = inst.result.name
         if placement is not IN_ORDER:
             placements[name] = placement

@@ -29,20 +29,21 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
 from vxc.analysis.conditions import ENDS, SAME
-from vxc.analysis.two_forms import two_forms
 from vxc.analysis.vector_width import slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.move_runs import linear, transfer
+from vxc.passes.two_forms import least, placed, span
 
 
 class _Digit(NamedTuple):
@@ -67,9 +68,9 @@ class _Widen:
         found = self.found
         plain = [at for at, loop in found.loops.items() if not loop.dealt]
         if found.loops:
-            self.enough = self._every(self._least())
-        wide = self._every([*self._placed(), self.enough]) if plain else None
-        doubled = {span.start: span for span in sorted((two_forms(self.regions, at) for at in plain), key=len)}
+            self.enough = self._every(least(self.b, self.kernel, found))
+        wide = self._every([*placed(self.b, self.kernel, found), self.enough]) if plain else None
+        doubled = {both.start: both for both in sorted((span(self.insts, self.regions, at) for at in plain), key=len)}
         at = 0
         while at < len(self.insts):
             region = doubled.get(at) or range(at, (self.regions.end[at] if at in found.loops else at) + 1)
@@ -82,20 +83,6 @@ class _Widen:
                     self._range(region, placed=False)
             at = region.stop
         return tuple(self.b.insts)
-
-    def _placed(self) -> Iterator[Value]:
-        """What wide accesses of unrolled loops count on."""
-        b, buffers = self.b, {p.name: p for p in self.kernel.params}
-        for name, size in self.found.aligned.items():
-            yield b.emit("aligned", buffers[name], bytes=size)
-        for name, by in self.found.divides.items():
-            yield b.emit("eq", b.emit("mod", buffers[name], by), 0)
-
-    def _least(self) -> Iterator[Value]:
-        """What divisions that go on from one another count on."""
-        parameters = {p.name: p for p in self.kernel.params}
-        for name, least in self.found.least.items():
-            yield self.b.emit("ge", parameters[name], least)
 
     def _every(self, tests: Iterable[Value | None]) -> Value | None:
         every = None
@@ -154,7 +141,7 @@ class _Widen:
         if loop.shift:
             before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
         if loop.guard >= 0:
-            element, limit = map(here, self._test(loop).operands)
+            element, limit = map(here, loop.tests[0].operands)
             left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
             rest = b.emit("mod", left, loop.count)
             whole = b.emit("sub", left, rest)
@@ -162,10 +149,6 @@ class _Widen:
         if self.enough:
             before, rest = (b.emit("select", self.enough, *xs) for xs in ((before, total), (rest, 0)))
         return before, b.emit("sub", b.emit("add", ahead, whole), before), rest
-
-    def _test(self, loop: WideLoop) -> Inst:
-        """The comparison that guards a loop's body."""
-        return next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
 
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
@@ -187,10 +170,13 @@ class _Widen:
 
     def _fits(self, loop: WideLoop, start: Rewriter) -> Value:
         """Whether the guard lets all elements in; where it decides the same for all, whether it lets the first."""
-        b, test = self.b, self._test(loop)
-        self._define(loop, start, test.operands)
-        element, limit = map(start, test.operands)
-        return b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
+        b, holds = self.b, []
+        for test in loop.tests:
+            self._define(loop, start, test.operands)
+            element, limit = map(start, test.operands)
+            below = test.op == "lt" and not loop.whole
+            holds.append(b.emit("le", b.emit("add", element, loop.count), limit) if below else b.emit(test.op, element, limit))
+        return self._every(holds)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -234,7 +220,7 @@ class _Widen:
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
                 with self._where(held, run.stores):
-                    self._transfer(loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+                    transfer(b, loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
 
     def _held(self, loop: WideLoop, start: Rewriter) -> dict[int, Scalar]:
         """The conditions that are the same in all iterations."""
@@ -273,7 +259,7 @@ class _Widen:
         b = self.b.at(self.insts[run.loads[0]].loc)
         within = [b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor) for i in run.within]
         with b.if_(self._every(within)) if within else nullcontext():
-            self._transfer(loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
+            transfer(b, loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
             if within:
                 b.else_()
                 with self._each(loop, first, kind="unroll") as (u, inner):
@@ -281,31 +267,11 @@ class _Widen:
                     self._define(loop, inner, run.indices)
                     b.emit("store", array, u, b.emit("load", run.buffer, *map(inner, run.indices)))
 
-    def _transfer(self, loop: WideLoop, run: Run, place: Scalar, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        """`move(index in the array, in memory, width)` all of a run, as wide as is known to be right or as the address allows."""
-        b = self.b
-        widths = loop.widths(run)
-        ahead = b.emit("ahead", run.buffer, place, bytes=run.width * run.buffer.dtype.bytes) if len(widths) > 1 else None
-        with ExitStack() as narrower:
-            for width in widths:
-                if width != widths[-1]:
-                    fits = b.emit("eq", ahead if width == run.width else b.emit("mod", ahead, width), 0)
-                    narrower.enter_context(b.if_(fits))
-                self._pieces(loop, place, width, move)
-                if width != widths[-1]:
-                    b.else_()
-
-    def _pieces(self, loop: WideLoop, place: Scalar, width: int, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        if loop.count <= 2 * width:
-            for k in range(0, loop.count, width):
-                move(k, self.b.emit("add", place, k) if k else place, width)
-        else:
-            with self.b.loop(0, loop.count, width, kind="unroll", name="k") as k:
-                move(k, self.b.emit("add", place, k), width)
-
     def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        how = {"kind": "serial", "unroll": 1} if self.insts[loop.at].attr("deal") else {"kind": "unroll"}
+        inst = self.insts[loop.at]
+        unrolled = inst.attr("kind") == "unroll" and not inst.attr("deal")
+        how = {"kind": "unroll"} if unrolled else {"kind": "serial", "unroll": 1}
         with self._each(loop, first, **how) as (_, inner):
             self._as_it_was(loop, inner)
 
@@ -327,18 +293,7 @@ class _Widen:
             self._define(loop, start, (run.offset,))
             return start(run.offset)
         self._define(loop, start, run.indices)
-        return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
-
-
-def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
-    found: Scalar | None = None
-    for at, index in enumerate(indices):
-        if buffer.strides is not None:
-            index = b.emit("mul", index, lookup(buffer.strides[at]))
-        elif found is not None:
-            found = b.emit("mul", found, lookup(buffer.shape[at]))
-        found = index if found is None else b.emit("add", found, index)
-    return found
+        return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
 def run(plan: Plan, context: Context) -> Plan:

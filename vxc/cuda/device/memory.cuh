@@ -65,6 +65,19 @@ __device__ __forceinline__ long long vx_whole(long long offset) {
   return offset;
 }
 
+// start copying so many bytes (4, 8 or 16) from global to shared memory, both places being multiples of them
+template <int bytes> __device__ __forceinline__ void vx_move_async(void* to, const void* from) {
+  const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+  const unsigned long long start = (unsigned long long)__cvta_generic_to_global(from);
+  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(start) : "memory");
+  if (bytes < 16) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(start), "n"(bytes) : "memory");
+}
+
+// wait until all that this thread has started copying is there
+__device__ __forceinline__ void vx_await() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 // elements up to the first that begins at a multiple of so many bytes
 template <int bytes, typename T> __device__ __forceinline__ int vx_ahead(const T* place) {
   return (int)((0u - (unsigned int)(unsigned long long)place & (bytes - 1u)) / (unsigned int)sizeof(T));
