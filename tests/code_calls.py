@@ -23,7 +23,7 @@ from vxc.ir.reader import read_ir
 from vxc.runtime import driver as driver_module
 from vxc.runtime.arrays import describe, read_argument, write_file
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import _check_overlap, check_limits
+from vxc.runtime.launch import check_overlap, check_limits
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import Launch
 from vxc.source import Source
@@ -65,7 +65,7 @@ def _full(path: Path, patch: pytest.MonkeyPatch) -> None:
 def _overlap(path: Path, patch: pytest.MonkeyPatch) -> None:
     base = np.zeros(8, np.float32)
     views = {"x": describe(base[:4], "x"), "y": describe(base[3:], "y")}
-    _check_overlap(views, {name: SimpleNamespace(mode="out") for name in views})
+    check_overlap(views, {name: SimpleNamespace(mode="out") for name in views})
 
 
 def _machine(plan: Plan, arrays: dict | None = None, scalars: dict | None = None, **options) -> Call:
