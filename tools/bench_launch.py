@@ -10,6 +10,7 @@ cuda-bindings with parameters packed once: the floor. Results are checked.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -32,16 +33,19 @@ KERNEL = "kernel shifted(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y
 CUDA = """
 extern "C" __global__ void shifted(const float* x, float* y, int n) { y[threadIdx.x] = x[threadIdx.x] + (float)n; }
 """
+HELD: list = []  # parameters that a launch points at
 
-Way = tuple[str, Callable[[], Any]]
+Way = tuple[str, Callable, tuple]  # name, function, arguments
 
 
 def of_vxc(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
-    """A call with torch tensors, one that allocates its output, one bound to its arguments, and the driver alone."""
+    """A call with torch tensors, with other ones each time, one that allocates its output, one bound to its arguments; the driver alone."""
     kernel = vxc.kernel(KERNEL)
-    yield "vxc", lambda: kernel(x, y, n)
-    yield "vxc_out", lambda: kernel(x, n)
-    yield "vxc_bound", kernel.bind(x, y, n)
+    yield "vxc", kernel, (x, y, n)
+    other, pairs = vxc.kernel(KERNEL), itertools.cycle([(x, y), (x.clone(), y.clone()), (x.clone(), y.clone())])
+    yield "vxc_changing", lambda: other(*next(pairs), n), ()
+    yield "vxc_out", kernel, (x, n)
+    yield "vxc_bound", kernel.bind(x, y, n), ()
     cuda = driver()
     made = kernel.compile(vxc.ShapeDtype((128,), "f32"))
     with cuda.active(0):
@@ -51,27 +55,29 @@ def of_vxc(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
     threads = made.made.plan.kernels[0].attr("threads")
     config = cuda.launch_config((1, 1, 1), (threads, 1, 1), 0, torch.cuda.current_stream().cuda_stream)
     enqueue, address = cuda.raw_launch()[0], packed.address
-    yield "driver", lambda: (enqueue(config, function, address, 0), packed)
+    HELD.append(packed)
+    yield "driver", enqueue, (config, function, address, 0)
 
 
 def of_cupy(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
     cupy = import_module("cupy")
     raw, a, b = cupy.RawKernel(CUDA, "shifted"), cupy.asarray(x), cupy.asarray(y)
-    yield "cupy", lambda: raw((1,), (128,), (a, b, n))
-    kernel = vxc.kernel(KERNEL)
-    yield "vxc_cupy", lambda: kernel(a, b, n)
+    yield "cupy", raw, ((1,), (128,), (a, b, n))
+    yield "vxc_cupy", vxc.kernel(KERNEL), (a, b, n)
 
 
 def of_pycuda(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
     compiler = import_module("pycuda.compiler")
-    import_module("pycuda.driver").Device(0).retain_primary_context().push()
+    context = import_module("pycuda.driver").Device(0).retain_primary_context()
+    context.push()
     prepared = compiler.SourceModule(CUDA, no_extern_c=True).get_function("shifted").prepare("PPi")
-    yield "pycuda", lambda: prepared.prepared_call((1, 1), (128, 1, 1), x.data_ptr(), y.data_ptr(), n)
+    yield "pycuda", lambda: prepared.prepared_call((1, 1), (128, 1, 1), x.data_ptr(), y.data_ptr(), n), ()
+    context.pop()  # PyCUDA aborts a process that ends with one on its stack
 
 
 def of_torch(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
-    yield "torch", lambda: torch.add(x, n, out=y)
-    yield "torch_empty", lambda: torch.empty(128, device="cuda")
+    yield "torch", lambda: torch.add(x, n, out=y), ()
+    yield "torch_empty", lambda: torch.empty((128,), dtype=torch.float32, device=x.device), ()
 
 
 def of_triton(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
@@ -84,7 +90,7 @@ def of_triton(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
         tl.store(y + at, tl.load(x + at) + n)
 
     grid = (1,)
-    yield "triton", lambda: shifted[grid](x, y, n, SIZE=128)
+    yield "triton", lambda: shifted[grid](x, y, n, SIZE=128), ()
 
 
 def ways(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
@@ -96,11 +102,11 @@ def ways(x: torch.Tensor, y: torch.Tensor, n: int) -> Iterator[Way]:
             print(f"{make.__name__[3:]} is left out: {error}")
 
 
-def timed(call: Callable[[], Any]) -> float:
+def timed(call: Callable, arguments: tuple) -> float:
     """Microseconds of host time a call."""
     start = time.perf_counter_ns()
     for _ in range(CALLS):
-        call()
+        call(*arguments)
     took = time.perf_counter_ns() - start
     torch.cuda.synchronize()
     return took / CALLS / 1000
@@ -108,16 +114,17 @@ def timed(call: Callable[[], Any]) -> float:
 
 def measured() -> dict[str, float]:
     x, y = torch.randn(128, device="cuda"), torch.empty(128, device="cuda")
-    found = dict(ways(x, y, 3))
-    for name, call in found.items():
+    found = []
+    for name, call, arguments in ways(x, y, 3):
         y.fill_(0)
         for _ in range(WARM):
-            call()
+            call(*arguments)
         assert name in ("vxc_out", "torch_empty") or torch.equal(y, x + 3), name
-    rounds: dict[str, list[float]] = {name: [] for name in found}
+        found.append((name, call, arguments))
+    rounds: dict[str, list[float]] = {name: [] for name, _, _ in found}
     for _ in range(ROUNDS):
-        for name, call in found.items():
-            rounds[name].append(timed(call))
+        for name, call, arguments in found:
+            rounds[name].append(timed(call, arguments))
     return {name: statistics.median(figures) for name, figures in rounds.items()}
 
 

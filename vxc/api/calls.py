@@ -10,7 +10,7 @@ from vxc.api.arguments import Parameter, matched
 from vxc.api.compiling import Recipe, Specialiser, compiled, dense
 from vxc.api.devices import arch_of, cuda, device_of
 from vxc.api.libraries import Library, allocate, is_array, library_of, view
-from vxc.api.prepared import Extent, Out, Prepared, packed
+from vxc.api.prepared import Extent, Out, Prepared
 from vxc.api.specialise import Specialisation
 from vxc.binding import ArrayParam, bind_scalars, row_major, signature
 from vxc.cuda.names import kernel_symbol
@@ -88,7 +88,7 @@ class Calls:
             check_view(param, views[name])
         check_overlap(views, declared)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
-        values = (*(views[name].ptr for name in declared), *(packed(p.dtype, fitted[p.name]) for p in prepared.params if p.name in fitted))
+        values = (*(views[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
         every = {**arrays, **outs}
         results = tuple(every[p.name] for p in self.params if p.mode == "out")
@@ -186,6 +186,6 @@ def _regular(name: str, found: ArrayView, mode: str) -> None:
     reach = 1
     for stride, extent in steps if mode != "in" else ():
         if stride < reach:
-            message = f"argument `{name}` is `{mode}` and has strides {list(found.strides)}, so that several elements may be one place in memory"
+            message = f"argument `{name}` is `{mode}`, and with strides {list(found.strides)} several elements may be one place in memory"
             raise VxcError(Diagnostic("E0713", message, help="pass an array of its own, not an expanded or overlapping view"))
         reach += (extent - 1) * stride

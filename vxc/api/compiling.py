@@ -63,13 +63,13 @@ class Specialiser:
         if first not in self._rows:
             self._rows[first] = frozenset(row_dims(checked(self.recipe, dict(first))))
         rows = {name: given[name] for name in self._rows[first] if name in given}
-        strided = tuple((name, units(view)) for name, view in sorted(views.items()) if name in self._contiguous and not dense(view))
+        strided = tuple((name, units(view)) for name, view in sorted(views.items()) if self._is_strided(name, view))
         return Specialisation(tuple(sorted({**dict(first), **rows}.items())), strided)
 
-    @property
-    def _contiguous(self) -> set[str]:
-        """Arrays that are declared without pitches."""
-        return {p.name for p in self.item.params if p.type.dims and all(dim.stride is None for dim in p.type.dims)}
+    def _is_strided(self, name: str, view: ArrayView) -> bool:
+        """Whether an array is declared without pitches and has some; one of another rank is refused later on."""
+        declared = next(p.type.dims for p in self.item.params if p.name == name)
+        return len(declared) == len(view.shape) and all(dim.stride is None for dim in declared) and not dense(view)
 
 
 def dense(view: ArrayView) -> bool:

@@ -17,9 +17,9 @@ from vxc.api.errors import translated
 from vxc.api.fronts import Front, writable
 from vxc.api.host import copied, interpreted
 from vxc.api.libraries import Library, is_array
-from vxc.api.prepared import CODES, packed
+from vxc.api.prepared import CODES
 from vxc.binding import fit_scalar
-from vxc.dtypes import DTYPES, DType
+from vxc.dtypes import BOOL, DTYPES
 from vxc.frontend import syntax
 
 CPU = "cpu"
@@ -53,7 +53,7 @@ class Dispatched:
             scalars = {p.name: DTYPES.get(p.type.name) for p in self._item.params if not p.type.dims}
             if not writable(self._calls.params) or not all(dtype and dtype.name in CODES for dtype in scalars.values()):
                 return  # a scalar of generic type is packed as each call has it
-            packers = {name: _packer(dtype) for name, dtype in scalars.items() if not _plain(dtype)}
+            packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
             several = device_count(cuda()) > 1
             front = Front(self._calls.params, library, self._calls.deciding, packers, _general, cuda().raw_launch(), several)
             self._fronts[library.module] = front
@@ -67,19 +67,12 @@ class Dispatched:
         self._install(None)
 
 
-def _plain(dtype: DType) -> bool:
-    """Whether `struct` packs numbers of the dtype as they are, and refuses what is none."""
-    return dtype.is_int or dtype.name in ("f16", "f32", "f64")
-
-
-def _packer(dtype: DType) -> Callable[[Any], int | float]:
-    def pack(value: Any) -> int | float:
-        fitted, problem = fit_scalar(value, dtype)
-        if problem:
-            raise ValueError(problem)
-        return packed(dtype, fitted)
-
-    return pack
+def _bool(value: Any) -> int:
+    """A bool as `struct` packs it, which would take any object for one. Raises ValueError."""
+    fitted, problem = fit_scalar(value, BOOL)
+    if problem:
+        raise ValueError(problem)
+    return int(fitted)
 
 
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

@@ -1,15 +1,21 @@
 """The fast path: for one kernel and one array library, a Python function written for its signature.
 
-    def __call__(self, x=_missing, y=_missing, n=_missing, *_more, **_others):
-        if not _more and not _others:
+    def __call__(self, x=_missing, y=_missing, n=_missing, /, *_more, **_others):
+        if not _others and not _more:
             if n is not _missing:
                 try:
-                    _mask, _function, .. = _full[x.shape, x.dtype, x.get_device(), x.is_contiguous(), y.shape, ..]
+                    _same, _row = _last_full
+                    _mask, _function, .. = _row if _same(x, y) else _find_full(x, y, n)
                     _at_x = x.data_ptr()
                     ..
 
-One dict hit finds what an earlier call with such arguments prepared. What its key does not imply is looked at here: where the memory
-lies, whether it overlaps, whether scalars fit. Anything unusual, errors too, goes to `general`, which says what is wrong.
+    def _find_full(x, y, n):
+        _last_full = _same, _row = _full[x.shape, x.dtype, x.get_device(), x.is_contiguous(), y.shape, ..]
+        ..
+
+A call like the last one is known by one question to the library, any other by one dict hit on what decides how it runs; where memory and
+numbers are the same, too, the parameters stand there already. What the key does not imply is looked at here: where the memory lies,
+whether it overlaps, whether scalars fit. Anything unusual, errors too, goes to `general`, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -23,14 +29,19 @@ from vxc.api.libraries import Library
 from vxc.api.prepared import Prepared
 
 _LIMIT = 4096  # remembered calls of a kernel
+# of a plan of several launches, `configs` is its `run` and `function` None
 _COLUMNS = ("device", "mask", "pop", "push", "pack", "configs", "function")
 
 
 def writable(params: Sequence[Parameter]) -> bool:
     """Whether Python can have the parameters, which are no words of its own, and take them for none of the names used here."""
-    if any(p.name == "self" for p in params):
-        return False
-    return bool(params) and all(p.name.isidentifier() and not keyword.iskeyword(p.name) and p.name[0] != "_" for p in params)
+    names = [p.name for p in params]
+    return names != [] and all(n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" and n != "self" for n in names)
+
+
+def _unlike(*_: Any) -> bool:
+    """For calls that only their key tells apart from others."""
+    return False
 
 
 class Front:
@@ -49,6 +60,7 @@ class Front:
         self.text = "\n".join(self._text())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1],
+            "_numbers": (int, float, bool), "_last_full": (_unlike, ()), "_last_short": (_unlike, ()),
             "_stream": library.stream(self._module), "_current": library.current(self._module), "_empty": self._module.empty,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
@@ -66,18 +78,18 @@ class Front:
         if len(records) >= _LIMIT:
             records.clear()
         prepared.slots.append(prepared.slot())  # one more for each call that found none
-        records[self._keys[short](*(values[p.name] for p in given))] = self._row(prepared, short)
+        same = self._library.same(self._module, [values[p.name] for p in given if p.array])
+        lone = any(e.high <= e.itemsize for e in prepared.extents)
+        if any(p.name in self.deciding for p in given):
+            same = None  # which says nothing of numbers
+        records[self._keys[short](*(values[p.name] for p in given))] = same or _unlike, self._row(prepared, short), lone
 
     def _row(self, prepared: Prepared, short: int) -> tuple:
-        """What `_columns` names. `mask` has the bits of addresses that must be 0; or, where some array has one element, it is the
-        complement of that: such a contiguous tensor, and no other, can be a lazy negation.
-        """
+        """What `_columns` names; `mask` has the bits of addresses that must be 0."""
         step = prepared.single
         extents = {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
-        lone = any(e.high <= e.itemsize for e in prepared.extents)
-        itemsize = max((e.itemsize for e in prepared.extents), default=1)
-        mask = -itemsize if lone else itemsize - 1
+        mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         outs = [x for o in prepared.outs for x in (o.shape, self._library.native(self._module, o.dtype))]
         place = [self._library.place(self._module, prepared.device)] if outs else []
         launch = (step.configs, step.function) if step else (prepared.run, None)
@@ -91,32 +103,54 @@ class Front:
     def _text(self) -> list[str]:
         names = [p.name for p in self._params]
         outs = len(names) - len(self._given(1))
-        lines = [f"def __call__(self, {', '.join(f'{name}=_missing' for name in names)}, *_more, **_others):"]
+        lines = [f"def __call__(self, {', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):"]
         lines += ["    if not _others and not _more:", f"        if {names[-1]} is not _missing:", *self._branch(0)]
         if outs:
             lines += ["        else:", *self._branch(1)]
         return lines + self._in_full(names) + self._key_functions()
 
     def _in_full(self, names: list[str]) -> list[str]:
-        """A call in full, with the arguments as they came."""
+        """Calls with arguments by name, put in order where that is all there is to it; and calls in full, with the arguments as they came."""
+        inputs = [p.name for p in self._given(1)]
         return [
-            f"    return _refused(self, [{', '.join(names)}], _more, _others)",
+            f"    return _otherwise(self, [{', '.join(names)}], _more, _others)",
             "",
-            "def _refused(kernel, values, more, others):",
-            f"    names = {names!r}",
-            "    count = next((at for at, value in enumerate(values) if value is _missing), len(values))",
-            "    keywords = {name: value for name, value in zip(names[count:], values[count:]) if value is not _missing}",
-            "    return _general(kernel, [*values[:count], *more], {**keywords, **others})",
+            "def _otherwise(kernel, values, more, others):",
+            "    args = [value for value in values if value is not _missing]",
+            f"    given = dict(zip({names!r}, args))",
+            "    if others and not more and given.keys().isdisjoint(others):",
+            "        given.update(others)",
+            f"        for names in {names!r}, {inputs!r}:",
+            "            if given.keys() == set(names):",
+            "                return kernel(*[given[name] for name in names])",
+            "    return _general(kernel, [*args, *more], others)",
             "",
         ]
 
     def _key_functions(self) -> list[str]:
         lines = []
-        for short, name in enumerate(("_full_key", "_short_key")):
-            variables = self._variables(short)
-            given = ", ".join(variables[p.name] for p in self._given(short))
-            lines += [f"def {name}({given}):", f"    return ({self._key(short)})", ""]
+        for short, kind in enumerate(("full", "short")):
+            names = self._variables(short)
+            given = ", ".join(names[p.name] for p in self._given(short))
+            lines += [
+                f"def _{kind}_key({given}):",
+                f"    return ({self._key(short)})",
+                "",
+                f"def _find_{kind}({given}):",
+                f"    global _last_{kind}",
+                f"    _same, _row, _lone = _{kind}[{self._key(short)}]",
+                *self._lazy([names[p.name] for p in self._given(short) if p.array]),
+                f"    _last_{kind} = _same, _row",
+                "    return _row",
+                "",
+            ]
         return lines
+
+    def _lazy(self, arrays: list[str]) -> list[str]:
+        """Of contiguous tensors those of one element, and no others, can be a lazy negation."""
+        if self._library.module != "torch" or not arrays:
+            return []
+        return [f"    if _lone and ({' or '.join(f'{a}.is_neg()' for a in arrays)}):", "        raise ValueError"]
 
     def _variables(self, short: int) -> dict[str, str]:
         """The variable that has each argument: arguments without outputs come in the first of them, whatever these are called."""
@@ -139,6 +173,7 @@ class Front:
         given, names = self._given(short), self._variables(short)
         arrays = [p.name for p in given if p.array]
         outs = [p.name for p in self._params if p.mode == "out"]
+        kind, every = ("full", "short")[short], ", ".join(names[p.name] for p in given)
         new = outs if short else []
         values = [f"_at_{p.name}" for p in self._params if p.array]
         scalars = [p.name for p in self._params if not p.array]
@@ -146,16 +181,21 @@ class Front:
         packed = "".join(f"{value}, " for value in values).rstrip()
         allocated = [self._library.allocate.format(shape=f"_shape_{o}", dtype=f"_dtype_{o}", device="_place") for o in new]
         inside = [
-            f"{self._columns(short, new)} = {('_full', '_short')[short]}[{self._key(short)}]",
+            f"_same, _row = _last_{kind}",
+            f"{self._columns(short, new)} = _row if _same({', '.join(names[a] for a in arrays)}) else _find_{kind}({every})",
             *(f"_at_{a} = {self._library.pointer.format(names[a])}" for a in arrays),
-            *self._refusals(arrays, given, names),
-            *(f"{names[o]} = {text}" for o, text in zip(new, allocated)),
-            *(f"_at_{o} = {self._library.pointer.format(names[o])}" for o in new),
+            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
+            *self._made(new, names),
             "_queue = _stream(_device)",
             "if _function is not None:",
             "    _slot = _pop()",
-            f"    _pack(_slot[0], 0, {packed})",
+            f"    _memory, _address, _, {''.join(f'_was_{p.name}, ' for p in self._ordered)}= _slot",
+            f"    if {' or '.join(self._changed(names))}:",
+            *(f"        {line}" for line in self._refusals(arrays, given)),
+            f"        _pack(_memory, 0, {packed})",
+            f"        _slot[3:] = {self._kept(names)}",
             "    _config = _configs[_queue]",
+            *(["else:", *(f"    {line}" for line in self._refusals(arrays, given))] if arrays else []),
         ]
         result = names[outs[0]] if len(outs) == 1 else f"({', '.join(names[o] for o in outs)})" if outs else "None"
         return [
@@ -165,7 +205,7 @@ class Front:
             "                pass",
             "            else:",
             "                if _function is not None:",
-            "                    _status = _enqueue(_config, _function, _slot[1], 0)[0]",
+            "                    _status = _enqueue(_config, _function, _address, 0)[0]",
             "                    _push(_slot)",
             "                else:",
             f"                    _status = _configs(({packed}), _queue)",
@@ -173,17 +213,34 @@ class Front:
             f"                    return {result}",
         ]
 
-    def _refusals(self, arrays: list[str], given: list[Parameter], names: dict[str, str]) -> list[str]:
+    @property
+    def _ordered(self) -> list[Parameter]:
+        """As a slot has them."""
+        return sorted(self._params, key=lambda p: not p.array)
+
+    def _changed(self, names: dict[str, str]) -> list[str]:
+        """What differs from the call that a slot was written for. Numbers are compared as objects, for 1.0 is no 1."""
+        return [f"_was_{p.name} != _at_{p.name}" if p.array else f"_was_{p.name} is not {names[p.name]}" for p in self._ordered]
+
+    def _kept(self, names: dict[str, str]) -> str:
+        """Python's numbers cannot change, which those of other libraries may."""
+        parts = (f"_at_{p.name}" if p.array else f"{names[p.name]} if type({names[p.name]}) in _numbers else None" for p in self._ordered)
+        return "".join(f"{part}, " for part in parts).rstrip()
+
+    def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
+        """Outputs that the call allocates."""
+        lines = []
+        for o in new:
+            lines.append(f"{names[o]} = {self._library.allocate.format(shape=f'_shape_{o}', dtype=f'_dtype_{o}', device='_place')}")
+            lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
+        return lines
+
+    def _refusals(self, arrays: list[str], given: list[Parameter]) -> list[str]:
         """What the key does not imply of the memory: that it is there, is aligned, and that what is written overlaps nothing."""
         if not arrays:
             return []
         modes = {p.name: p.mode for p in given}
-        address = " | ".join(f"_at_{a}" for a in arrays)
-        doubts = ["_mask > 0", f"({address}) & ~_mask"]
-        if self._library.module == "torch":
-            doubts += [f"{names[a]}.is_neg()" for a in arrays]
-        tests = [f"({address}) & _mask and ({' or '.join(doubts)})", *(f"not _at_{a}" for a in arrays)]
+        tests = [f"({' | '.join(f'_at_{a}' for a in arrays)}) & _mask", *(f"not _at_{a}" for a in arrays)]
         pairs = [(a, b) for at, a in enumerate(arrays) for b in arrays[at + 1 :] if {modes[a], modes[b]} != {"in"}]
         tests += [f"_at_{a} < _at_{b} + _end_{b} and _at_{b} < _at_{a} + _end_{a}" for a, b in pairs]
-        tests += ["_current() != _device"] if self._several else []
         return [f"if {' or '.join(tests)}:", "    raise ValueError"]

@@ -7,7 +7,7 @@ the same shape, dtype and device.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ class Library:
 
     In `key` and `pointer`, `{0}` stands for an array; in `allocate`, `empty` is the module's function, `{shape}`, `{dtype}` and
     `{device}` what `native` and `place` make of a dtype and a device. `stream` gives a function from a device to the handle of its
-    current stream, `current` one to the current device of the thread.
+    current stream, `current` one to the current device of the thread. `same(module, arrays)` gives a function that says of other arrays
+    whether they have the key and the strides of these, or None where the library has no way that is quicker than the key.
     """
 
     module: str
@@ -36,6 +37,7 @@ class Library:
     place: Callable[[Any, int], Any]
     stream: Callable[[Any], Callable[[int], int]]
     current: Callable[[Any], Callable[[], int]]
+    same: Callable[[Any, Sequence[Any]], Callable[..., bool] | None] = lambda module, arrays: None
 
     @property
     def imported(self) -> Any:
@@ -51,6 +53,18 @@ def _torch_stream(torch: Any) -> Callable[[int], int]:
     return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
 
+_GUARDED = (2, 11), (2, 13)  # the versions of torch, first to last, whose guards were tried: they are no part of its interface
+
+
+def _torch_same(torch: Any, tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """The check that `torch.compile` makes before it uses what it compiled: type, dtype, device, sizes and strides in one call."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not _GUARDED[0] <= version <= _GUARDED[1] or not tensors:
+        return None
+    sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+    return torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+
 LIBRARIES = {
     row.module: row
     for row in (
@@ -63,6 +77,7 @@ LIBRARIES = {
             place=lambda torch, device: torch.device("cuda", device),
             stream=_torch_stream,
             current=lambda torch: getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device,
+            same=_torch_same,
         ),
         Library(
             "cupy",

@@ -42,7 +42,7 @@ def packed(dtype: DType, value: int | float | bool) -> int | float:
     return scalar(dtype, value).value if CODES[dtype.name] in "HB" and dtype.is_float else int(value) if dtype.kind == "b" else value
 
 
-Slot = tuple[bytearray, int, Any]  # memory, address of the first `void*[]` in it, what keeps that address
+Slot = list[Any]  # memory, address of the first `void*[]` in it, what keeps that address; then by variable what is written, None: unknown
 
 
 class _Configs(dict):
@@ -100,7 +100,7 @@ class Prepared:
         self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)
         self.pack = struct.Struct("@" + layout.format).pack_into
-        self._image, self._tables = layout.image(), layout.tables
+        self._image, self._tables, self._unknown = layout.image(), layout.tables, [None] * len(self.params)
         self.slots: list[Slot] = []
         launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
         self._first = launches[0][1] if launches else 0
@@ -119,7 +119,7 @@ class Prepared:
         address = ctypes.addressof(held)
         for at, target in self._tables:
             struct.pack_into(POINTER, memory, at, address + target)
-        return memory, address + self._first, held
+        return [memory, address + self._first, held, *self._unknown]
 
     def run(self, values: Sequence[Any], stream: int) -> Any:
         """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them. Gives `success`, or
@@ -133,6 +133,7 @@ class Prepared:
 
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()
+        slot[3:] = self._unknown
         self.pack(slot[0], 0, *values)
         for step in self.steps:
             status = self._enqueue(step.configs[stream], step.function, slot[1] + step.table, 0)[0]
