@@ -11,6 +11,7 @@ import ctypes
 import itertools
 import os
 from dataclasses import replace
+from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -157,7 +158,7 @@ def without_nvrtc(fake: FakeCuda):
         fake.kernels |= {made.symbol(k.name): k for k in made.plan.kernels}
         return Binary(made.target.name, f"cubin {next(count)}".encode(), "", "", {})
 
-    return property(lambda made: made.__dict__.setdefault("_binary", binary(made)) if "_binary" not in made.__dict__ else made.__dict__["_binary"])
+    return cached_property(binary)
 
 
 class Device:

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from fake_cuda import SECOND, Device, FakeCuda, FakeTorch, Tensor, without_nvrtc
+from numpy.lib.stride_tricks import as_strided
 
 import vxc
 from vxc.api import devices, dispatch, workspaces
@@ -251,7 +252,7 @@ MISUSES = [
     ("a device array for the CPU", lambda k, x: k(x, 1, device="cpu"), "`x` lies on a CUDA device"),
     ("overlap", lambda k, x: k(Tensor(BASE[:4]), Tensor(BASE[3:7]), 1), "arguments `x` and `y` overlap in memory"),
     ("in place", lambda k, x: k(x, x, 1), "overlap in memory"),
-    ("expanded output", lambda k, x: k(x, Tensor(np.lib.stride_tricks.as_strided(BASE, (4,), (0,))), 1), "several elements may be one place"),
+    ("expanded output", lambda k, x: k(x, Tensor(as_strided(BASE, (4,), (0,))), 1), "several elements may be one place"),
     ("backwards", lambda k, x: k(Tensor(BASE[8:4:-1]), 1), "`x` has strides [-1]"),
     ("read-only", lambda k, x: k(x, Device(BASE[:4], data=(BASE.ctypes.data, True)), 1), "`y` is `out`, but the array is read-only"),
     ("misaligned", lambda k, x: k(x, Device(BASE[:4], data=(BASE.ctypes.data + 2, False)), 1), "no multiple of its 4-byte elements"),

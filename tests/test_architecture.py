@@ -35,6 +35,7 @@ LAYERS = (
     ("runtime",),
     ("inputs",),
     ("diff", "explain"),
+    ("api",),
     ("fuzz",),
     ("cli",),
     ("__main__",),

@@ -113,7 +113,7 @@ def test_check_imports_no_more_than_it_needs():
 
 def test_an_interrupt_while_modules_are_imported_is_no_traceback():
     code = "import sys\n"
-    code += "class Interrupt:\n    def find_spec(self, name, path=None, target=None):\n        if name == 'vxc.cli': raise KeyboardInterrupt\n"
+    code += "class Interrupt:\n    def find_spec(self, name, *more):\n        if name == 'vxc.cli': raise KeyboardInterrupt\n"
     code += "sys.meta_path.insert(0, Interrupt())\nfrom vxc.__main__ import main; sys.exit(main())"
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (got.returncode, got.stdout, got.stderr) == (130, "", "")

@@ -19,7 +19,6 @@ from vxc.frontend import syntax
 from vxc.inputs import complete
 from vxc.ir.printer import print_plan
 from vxc.runtime.arrays import ArrayView
-from vxc.source import Source
 from vxc.target import Target
 
 

@@ -110,7 +110,7 @@ class Front:
         return lines + self._in_full(names) + self._key_functions()
 
     def _in_full(self, names: list[str]) -> list[str]:
-        """Calls with arguments by name, put in order where that is all there is to it; and calls in full, with the arguments as they came."""
+        """Calls with arguments by name, put in order where that is all there is to it; and calls in full, as they came."""
         inputs = [p.name for p in self._given(1)]
         return [
             f"    return _otherwise(self, [{', '.join(names)}], _more, _others)",
