@@ -23,6 +23,14 @@ def saxpy(a, x, y):
     return {"y": a * x + y}
 
 
+def copy(x):
+    return {"y": x}
+
+
+def add(x, y):
+    return {"z": x + y}
+
+
 def bias_gelu(x, b):
     u = x + b
     return {"y": 0.5 * u * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (u + 0.044715 * u**3)))}
@@ -38,6 +46,10 @@ def rowdot(q, k):
 
 def rowsum(x):
     return {"s": x.sum(1)}
+
+
+def sum_all(x):
+    return {"s": x.sum(keepdims=True)}
 
 
 def rowmax(x):
@@ -133,8 +145,8 @@ def philox(seed, offset):
 
 
 _ALL = (
-    saxpy, bias_gelu, transpose, rowdot, rowsum, rowmax, softmax, rmsnorm, layernorm, logsumexp, cross_entropy, argmax_rows, histogram,
-    cumsum_rows, gemv, gather, scatter, stencil2d, conv1d, attention_naive, dropout,
+    saxpy, copy, add, bias_gelu, transpose, rowdot, rowsum, sum_all, rowmax, softmax, rmsnorm, layernorm, logsumexp, cross_entropy,
+    argmax_rows, histogram, cumsum_rows, gemv, gather, scatter, stencil2d, conv1d, attention_naive, dropout,
 )  # fmt: skip
 REFERENCES = {f.__name__: f for f in _ALL} | references_tile.REFERENCES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vxc.cuda.prelude import identifiers, prelude_text
 from vxc.dtypes import BF16, BOOL, DTYPES, F16, F32, F64, I32, I64, U32, U64, DType
-from vxc.semantics import SCALAR_OPS, accepts, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, result_dtype
+from vxc.semantics import PRECISIONS, SCALAR_OPS, STORED, accepts, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, result_dtype
 
 CONVERSIONS = {"cast": c_cast, "sat": c_sat, "reinterpret": c_reinterpret}
 ATOMICS = [(op, d) for op in ("add", "max", "min") for d in (I32, U32, I64, U64, F32, F64)] + [("add", F16), ("add", BF16)]
@@ -17,6 +17,11 @@ def operations() -> list[tuple[str, DType]]:
 def conversions() -> list[tuple[str, DType, DType]]:
     pairs = [(s, d) for s in DTYPES.values() for d in DTYPES.values()]
     return [(how, s, d) for how in CONVERSIONS for s, d in pairs if how != "reinterpret" or s.bits == d.bits]
+
+
+def stored() -> list[tuple[str, str, DType]]:
+    """Each elementary function with the precision of a form that is for storing, and what it may be stored as."""
+    return [(op, precision, d) for precision, forms in STORED.items() for op in forms for d, p in PRECISIONS.items() if p == precision]
 
 
 def operand_dtypes(name: str, dtype: DType) -> list[DType]:
@@ -41,6 +46,13 @@ def operation_kernel(name: str, dtype: DType) -> str:
     return kernel(f"op_{name}_{dtype}", inputs, result_dtype(name, dtype), expr)
 
 
+def stored_kernel(name: str, precision: str, dtype: DType) -> str:
+    """f32 operands, the result rounded as where it is stored."""
+    inputs = operand_dtypes(name, F32)
+    expr = c_expr(name, F32, *(f"x{i}" for i in range(len(inputs))), precision=precision)
+    return kernel(f"stored_{name}_{dtype}", inputs, dtype, c_cast(expr, F32, dtype))
+
+
 def conversion_kernel(how: str, src: DType, dst: DType) -> str:
     return kernel(f"{how}_{src}_{dst}", [src], dst, CONVERSIONS[how]("x0", src, dst))
 
@@ -51,7 +63,8 @@ def atomic_kernel(op: str, dtype: DType) -> str:
 
 
 def every_kernel() -> list[str]:
-    kernels = [operation_kernel(*op) for op in operations()] + [conversion_kernel(*c) for c in conversions()]
+    kernels = [operation_kernel(*op) for op in operations()] + [stored_kernel(*s) for s in stored()]
+    kernels += [conversion_kernel(*c) for c in conversions()]
     return kernels + [atomic_kernel(*a) for a in ATOMICS]
 
 

@@ -11,7 +11,6 @@ import pytest
 from tests.everywhere import bits, compiled, output, outputs, refused
 from vxc.diag import VxcError
 from vxc.driver import compile
-from vxc.dtypes import DTYPES
 from vxc.interp.flat_interp import run_flat
 from vxc.source import Source
 
@@ -146,42 +145,6 @@ def test_views_of_arrays(view):
     x = VIEWS[view](rng().standard_normal((12, 15), np.float32))
     text = "kernel k(x: f32[M, N], out o: f32[M, N]) { parallel i in M, j in N { o[i, j] = x[i, j] + 1; } }"
     assert (output(text, binary=view == "stepped", x=x) == x + np.float32(1)).all()
-
-
-@pytest.mark.parametrize("batch", [0, 1, 2])
-@pytest.mark.parametrize("pitch", ["7", "lm", "2 * N"])
-def test_rows_with_a_pitch_inside_a_batch(pitch, batch):
-    """Of one batch no stride tells the pitch of its rows."""
-    text = f"kernel k(x: f32[B, M : {pitch}, N], out y: f32[B, M, N]) {{ parallel b in B, i in M, j in N {{ y[b, i, j] = x[b, i, j]; }} }}"
-    x = rng().standard_normal((batch, 8 if pitch[0] == "2" else 7, 4), np.float32)[:, :5]
-    assert output(text, x=x).tolist() == x.tolist()
-
-
-@pytest.mark.parametrize("shape", [(3, 5, 0), (3, 0, 4), (0, 5, 4), (3, 1, 0)])
-def test_a_pitch_of_rows_without_elements(shape):
-    text = "kernel k(x: f32[B, M : lm, N], inout y: i64[1]) { y[0] += 1; }"
-    assert output(text, x=np.zeros(shape, np.float32), y=np.zeros(1, np.int64)).tolist() == [1]
-
-
-@pytest.mark.parametrize("pitch, dims", [("7", {}), ("lm", {"lm": 9}), ("2 * N", {}), ("8, N : 6", {})])
-def test_rows_of_an_output_that_the_call_leaves_out(pitch, dims):
-    pitched = f"B, M : {pitch}" + ("" if "," in pitch else ", N")
-    text = f"kernel k(x: f32[B, M, N], out y: f32[{pitched}]) {{ parallel b in B, i in M, j in N {{ y[b, i, j] = x[b, i, j]; }} }}"
-    x = rng().standard_normal((2, 5, 4), np.float32)
-    assert output(text, x=x, dims=dims).tolist() == x.tolist()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float8_e5m2"])
-def test_rows_with_a_pitch_through_a_program(dtype):
-    name = {"float32": "f32", "float8_e5m2": "f8e5m2"}[dtype]
-    text = f"""kernel one(x: {name}[M, N : ld], out y: {name}[M, N : 6], inout z: {name}[M, N : lz]) {{
-        parallel i in M, j in N {{ y[i, j] = x[i, j]; z[i, j] += x[i, j]; }} }}
-    program p(x: {name}[M, N : la], out y: {name}[M, N : 6], inout z: {name}[M, N : lb]) {{ one(x, y, z); }}"""
-    wide = (np.arange(24).reshape(4, 6) % 5).astype(DTYPES[name].numpy)
-    x, z = wide[:, :5], np.concatenate([wide, wide], axis=1)[:, :5]
-    got = outputs(text, x=x, z=z)
-    assert got["y"].astype("f4").tolist() == x.astype("f4").tolist()
-    assert got["z"].astype("f4").tolist() == (x.astype("f4") + z.astype("f4")).tolist()
 
 
 def test_grids_past_65535():

@@ -178,6 +178,10 @@ def test_casts_between_signs():
     assert each("i8", "v as i8", v=np.array([65535, 65534], np.uint16)).tolist() == [-1, -2]
 
 
+def test_bits_of_what_is_computed_in_narrow_integers():
+    assert each("u16", "reinterpret(x & y, u16)", x=np.array([-1, 3], np.int16), y=np.array([-2, 2], np.int16)).tolist() == [65534, 2]
+
+
 def test_int_to_bf16_rounds_to_nearest_even():
     assert each("bf16", "x as bf16", x=i32(259, 33000, -259)).astype(np.float32).tolist() == [260, 33024, -260]
 

@@ -34,6 +34,12 @@ def test_a_table_is_read_by_a_rest_that_does_not_divide_the_tile(k, n):
     assert run(text, a=a, t=t).tolist() == (a + t[np.arange(n) % k]).tolist()
 
 
+@pytest.mark.parametrize("space", ["shared", "fragment"])
+def test_a_tile_without_elements(space):
+    body = f"{space} s: i32[0, 5]; copy(x[b :+ 0, 0 :+ 5], s); parallel j in 5 {{ y[j] = j as i32; }}"
+    assert output(block("x: i32[3, 5], out y: i32[5]", body), x=small(3, 5, dtype="i4")).tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("n, shift", [(128, 1), (128, 127), (100, 1), (129, 64)])
 def test_a_shifted_read_of_a_fragment_is_another_threads_element(n, shift):
     text = block(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cli_tool import SAMPLES, SCALE, TWO, vxc
 
-from vxc.analysis.exactness import ATOMICS, ELEMENTARY, inexact
+from vxc.analysis.exactness import ATOMICS, DISTORTED, ELEMENTARY, distorted, inexact
 from vxc.cli import diff as diff_command
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import ULPS, Executor, compare, disagreements, findings
@@ -154,6 +154,28 @@ def test_which_outputs_are_exact(statements, expected):
     assert inexact(compiled.plan) == expected
 
 
-def test_a_looser_mode_makes_all_float_arithmetic_inexact():
-    text = "@fp(contract) kernel f(x: f32[N], out y: f32[N], out z: f32[N]) { parallel i in N { y[i] = x[i] * 2.0 + 1.0; z[i] = x[i]; } }"
-    assert inexact(compile(Source("f.vx", text)).tile) == {"y": {ELEMENTARY}}
+@pytest.mark.parametrize("fp, far", [("contract", {"y"}), ("fast", {"y", "w"})])
+def test_a_looser_mode_makes_all_float_arithmetic_inexact(fp, far):
+    body = "y[i] = x[i] * 2.0 + 1.0; z[i] = x[i]; w[i] = x[i] * 2.0;"
+    text = f"@fp({fp}) kernel f(x: f32[N], out y: f32[N], out z: f32[N], out w: f32[N]) {{ parallel i in N {{ {body} }} }}"
+    plan = compile(Source("f.vx", text)).tile
+    assert inexact(plan) == dict.fromkeys("yw", {ELEMENTARY}) and distorted(plan) == far
+
+
+@pytest.mark.parametrize(
+    "statements, outputs",
+    [
+        ("y[i] = x[i] - x[0]; z[i] = x[i] as i32;", ""),
+        ("let e = exp(x[i]); y[i] = if x[i] > 0.0 { -max(e, 1.0) } else { (e as f16) as f32 };", ""),
+        ("y[i] = exp(x[i]) - 1.0;", "y"),
+        ("y[i] = exp(exp(x[i]));", "y"),
+        ("y[i] = x[i]; z[i] = exp(x[i]) as i32;", "z"),
+        ("z[i] = reinterpret(exp(x[i]), i32);", "z"),
+        ("if exp(x[i]) > 1.0 { y[i] = 1.0; }", "y"),
+        ("y[i] = max(sin(x));", "y"),
+    ],
+)
+def test_where_small_deviations_grow(statements, outputs):
+    text = f"kernel f(x: f32[N], inout y: f32[N], inout z: i32[N]) {{ parallel i in N {{ {statements} }} }}"
+    assert distorted(compile(Source("f.vx", text)).tile) == set(outputs)
+    assert compare("y", f32(1.0), f32(9.0), {ELEMENTARY, DISTORTED}) is None

@@ -54,6 +54,14 @@ def test_aligned_is_said_by_the_caller_or_else_by_the_seed():
     assert found == [int(run(text, {"x": x}, seed=seed)["y"][0]) for seed in range(20)]
 
 
+def test_how_far_ahead_a_multiple_is():
+    body = "%i: i64 = sub %t, 40\n%c: i64 = ahead @x, %i {bytes=16}\nstore @y, %t, %c"
+    text = grid("1", "@x: i32[64] in, @y: i64[64] out", "@x, @y", body)
+    for base in (0, 4, 8, 12):
+        got = run(text, {"x": np.zeros(64, np.int32)}, bases={"x": base})["y"]
+        assert got.tolist() == [next(k for k in range(4) if (base + 4 * (t - 40 + k)) % 16 == 0) for t in range(64)]
+
+
 def test_a_vector_access_is_one_request_of_whole_sectors():
     counters = Counters()
     run(MOVING, {"x": X}, {"s": 4}, counters=counters)

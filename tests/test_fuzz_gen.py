@@ -19,6 +19,7 @@ from vxc.frontend.parse import parse
 from vxc.fuzz.counts import UNREACHED, constructs, known
 from vxc.fuzz.gen import generate
 from vxc.fuzz.program import Program
+from vxc.ir.kernel import Value
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
@@ -56,6 +57,19 @@ def test_programs_run_without_a_fault(made):
     for seed, m in [*made.items()][::4]:
         if isinstance(m, Compiled):
             flat_executor("flat", m.typed, m.tile).run(MANY[seed].call(), 0)
+
+
+def test_no_bits_of_a_nan_are_shown(made):
+    """Which NaN an operation gives is not the language's to say, so a GPU gives others."""
+    shown = 0
+    for m in made.values():
+        for kernel in m.tile.kernels if isinstance(m, Compiled) else ():
+            defined = {inst.result: inst.op for inst in kernel.insts if isinstance(inst.result, Value)}
+            for inst in kernel.insts:
+                if inst.op in ("reinterpret", "copysign") and inst.operands[-1].dtype.is_float:
+                    assert defined[inst.operands[-1]] in ("maxnum", "minnum"), f"{inst} of {kernel.name}"
+                    shown += 1
+    assert shown > 5
 
 
 # ---- constructs ------------------------------------------------------------------------------------------------------

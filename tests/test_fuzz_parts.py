@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from itertools import count
+from math import inf
 
 import pytest
 
+from vxc.diag import Diagnostic, VxcError
 from vxc.fuzz.case import Case
 from vxc.fuzz.edits import RULES
-from vxc.fuzz.examine import Outcome
+from vxc.fuzz.examine import Failure, Outcome
 from vxc.fuzz.gen import generate
-from vxc.fuzz.pool import Lost, Pool
+from vxc.fuzz.pool import Lost, Pool, Unfinished
 from vxc.fuzz.reduce import reduce
 from vxc.fuzz.run import Run, outcomes
 from vxc.source import Source
@@ -77,6 +79,48 @@ def test_a_pool_gives_every_result_and_names_what_is_lost():
 def test_a_fault_of_the_harness_itself_is_raised():
     with Pool(lambda task, report: task.nothing, 1, 5.0) as pool, pytest.raises(RuntimeError, match="AttributeError"):
         pool.one(1)
+
+
+def test_a_pool_gives_up_what_is_under_way_when_the_time_is_over():
+    def work(task, report):
+        report("asleep")
+        time.sleep(60 if task else 0)
+
+    start, ticks = time.monotonic(), []
+    with Pool(work, 2, 50.0) as pool:
+        found = dict(pool.results(count(), lambda: start + 3, lambda: ticks.append(1)))
+        assert time.monotonic() - start < 10 and len(ticks) >= 3
+        assert list(found) == [0, 1, 2] and found[0] is None
+        assert all(isinstance(found[n], Unfinished) and found[n].step == "asleep" and found[n].seconds < 10 for n in (1, 2))
+        assert not list(pool.results([1], lambda: start))
+
+
+def test_workers_prepare_before_their_time_counts():
+    def slow():
+        time.sleep(1.5)
+
+    def failing():
+        raise VxcError(Diagnostic("E0603", "no context"))
+
+    with Pool(lambda task, report: task + 1, 1, 1.0, prepare=slow) as pool:
+        assert pool.one(1) == 2
+    with Pool(lambda task, report: task, 1, 5.0, prepare=failing) as pool, pytest.raises(VxcError, match="no context"):
+        pool.one(1)
+
+
+def test_a_worker_ends_after_a_result_that_spoils_it():
+    with Pool(lambda task, report: os.getpid(), 1, 5.0, spoils=lambda found: True) as pool:
+        assert pool.one(1) != pool.one(2)
+    with Pool(lambda task, report: os.getpid(), 1, 5.0) as pool:
+        assert pool.one(1) == pool.one(2)
+
+
+def test_once_something_has_failed_a_part_of_the_time_is_left_for_shrinking():
+    run = Run(40.0, start=100.0)
+    run.add(1, Unfinished("simplify", 2.0))
+    assert (run.last(), run.programs, list(run.unfinished)) == (140.0, 0, [1])
+    run.add(2, Outcome(None, Failure("exception", "simplify", "KeyError", "")))
+    assert (run.last(), run.programs) == (130.0, 1) and Run().last() == inf
 
 
 def test_programs_come_as_they_are_asked_for():

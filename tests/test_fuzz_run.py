@@ -76,7 +76,7 @@ def die():
 def test_a_wrong_pass_is_found_named_shrunk_and_replayed(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         plant(patch, "fuse-loops", no_stores)
-        got = vxc("fuzz", "-n", 2, "--seed", 3, "-j", 2, "-o", tmp_path, "--on", "flat")
+        got = vxc("fuzz", "-n", 2, "--seed", 5, "-j", 2, "-o", tmp_path, "--on", "flat")
         assert got.status == 3 and " fail, in " in got.out and "\nfuse-loops: ast and fuse-loops differ on its arguments: " in got.out
         path = min((tmp_path / "fuse-loops").iterdir())
         text = path.read_text()
@@ -85,7 +85,7 @@ def test_a_wrong_pass_is_found_named_shrunk_and_replayed(monkeypatch, tmp_path):
         again = vxc("fuzz", "--replay", path, "--on", "flat")
         assert (again.status, again.out) == (3, f"{path}: {text.splitlines()[0][2:]}\n")
         patch.setattr(filetest, "FOLDER", tmp_path)
-        with pytest.raises(AssertionError, match="expected"):
+        with pytest.raises(AssertionError, match="expected|E0721"):  # other values, or reads of what is not stored
             filetest.FileTest.read(path).actual()
     again = vxc("fuzz", "--replay", path, "--json", "--on", "flat")
     assert again.status == 0 and json.loads(again.out) == [{"file": str(path), "failure": None}]
@@ -160,6 +160,24 @@ def test_refusals_of_later_steps_are_failures_and_E0313_is_none():
     assert (outcome.failure, outcome.code) == (None, "E0313")
 
 
+@pytest.mark.parametrize("value, where", [("x[i]", "gpu"), ("exp(x[i])", "gpu"), ("exp(x[i]) - exp(x[i])", None)])
+def test_what_elementary_functions_give_and_is_computed_with_is_not_compared_with_a_gpu(monkeypatch, value, where):
+    def other(compiled, arrays, scalars, dims):
+        return {name: a + 1 for name, a in diff.run_flat(compiled.plan, arrays, scalars, dims=dims).items()}
+
+    monkeypatch.setattr("vxc.runtime.launch.run_numpy", other)
+    case = Case(f"kernel k(x: f32[N], out y: f32[N]) {{ parallel i in N {{ y[i] = {value}; }} }}", {"N": "5", "x": "rand:f32[5]"})
+    failure = examine(case, Executors(gpu=True)).failure
+    assert (failure and failure.where) == where
+
+
+def test_what_faults_in_the_interpreters_is_not_run_on_a_gpu(monkeypatch):
+    monkeypatch.setattr("vxc.runtime.launch.run_numpy", lambda *_, **__: die())
+    case = Case("kernel k(p: i64[N], out y: f32[N]) { parallel i in N { y[i] = p[p[i]] as f32; } }", {"N": "2", "p": "full:i64[2]:9"})
+    outcome = examine(case, Executors(gpu=True))
+    assert (outcome.failure, outcome.code) == (None, "E0720")
+
+
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -170,8 +188,8 @@ def test_report_and_json(tmp_path):
     assert got.err == "" and not list(tmp_path.iterdir())
     report = json.loads(vxc("fuzz", "-n", 3, "--seed", 7, "--json", "--on", "flat").out)
     assert list(report) == [
-        "programs", "seconds", "programs_per_minute", "interrupted", "gpu", "rejected", "rejects_too_many", "faults", "failures",
-        "counts", "never",
+        "programs", "seconds", "programs_per_minute", "interrupted", "gpu", "rejected", "rejects_too_many", "faults", "unfinished",
+        "failures", "counts", "never",
     ]  # fmt: skip
     assert (report["programs"], report["failures"], report["interrupted"], report["gpu"]) == (3, [], False, False)
     assert report["programs_per_minute"] > 0
@@ -188,12 +206,21 @@ def test_json_of_failures(monkeypatch, tmp_path):
 
 def test_no_programs():
     got = vxc("fuzz", "-n", 0, "--on", "flat")
-    assert got.status == 0 and got.out.startswith("0 programs in 0.0 s, ")
+    assert got.status == 0 and got.out == "0 programs in 0.0 s, 0 a minute: nothing was compared\n"
 
 
 def test_the_time_bounds_a_run():
     got = vxc("fuzz", "--time", 1, "-j", 1, "--on", "flat")
     assert got.status == 0 and float(got.out.split(" in ")[1].split(" s,")[0]) < 20
+    got = vxc("fuzz", "--time", "nan", "--on", "flat")
+    assert got.status == 2 and got.err.endswith("Error: Invalid value for '--time': 'nan' is not a valid integer range.\n")
+
+
+def test_the_time_bounds_shrinking_too(monkeypatch, tmp_path):
+    plant(monkeypatch, "simplify", when_stored(fail))
+    start = time.monotonic()
+    got = vxc("fuzz", "--time", 4, "-j", 2, "--on", "flat", "-o", tmp_path)
+    assert got.status == 3 and time.monotonic() - start < 30 and list(tmp_path.rglob("*.vxt"))
 
 
 def test_too_many_rejected_programs_fail(monkeypatch):
@@ -224,9 +251,11 @@ def test_an_interrupt_reports_what_was_done(tmp_path):
         os.killpg(process.pid, 0)
 
 
-def test_a_bar_is_for_terminals():
+def test_a_bar_is_for_terminals_and_a_line_now_and_then_for_others(monkeypatch):
     assert "programs" in vxc("fuzz", "-n", 2, "--on", "flat", terminal=True).err
     assert vxc("fuzz", "-n", 2, "--on", "flat").err == ""
+    monkeypatch.setattr("vxc.cli.common._FIRST_LINE", 0.0)
+    assert vxc("fuzz", "-n", 2, "--on", "flat").err.startswith("note: programs: 0 of 2 after 0 s\n")
 
 
 GOOD = "# seed: 1\n# run: N=3 x=rand:f32[3]\nkernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }\n----\n"

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from semantics_kernels import ATOMICS, CONVERSIONS, conversions, every_kernel, operand_dtypes, operations, with_prelude
+from semantics_kernels import ATOMICS, CONVERSIONS, conversions, every_kernel, operand_dtypes, operations, stored, with_prelude
 
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.dtypes import BF16, BOOL, DTYPES, F16, F32, I64, DType
@@ -111,6 +111,19 @@ def test_operations(name):
         worst = int(np.argmax(apart))
         bound = op.ulp if dtype == F32 else op.ulp64
         assert apart[worst] <= bound, (dtype, apart[worst], *(a[worst] for a in inputs), got[worst], want[worst])
+
+
+@pytest.mark.parametrize(("name", "precision", "dtype"), stored(), ids=str)
+def test_functions_that_are_only_stored(name, precision, dtype):
+    """Within 1 ulp of what is stored, for all f16 and bf16 values, random bits, and a million values around 0."""
+    inputs = operands(operand_dtypes(name, F32))
+    dense = np.linspace(-140, 140, 1 << 20, dtype=np.float32)
+    inputs = [np.concatenate([x, dense if at == 0 else np.full_like(dense, 2.5)]) for at, x in enumerate(inputs)]
+    got, want = run(f"stored_{name}_{dtype}", inputs, dtype), cast(evaluate(name, F32, *inputs), F32, dtype)
+    apart = distance(got, want, dtype)
+    worst = int(np.argmax(apart))
+    assert apart[worst] <= 1, (apart[worst], *(a[worst] for a in inputs), got[worst], want[worst])
+    assert (np.signbit(got) == np.signbit(want))[want == 0].all()
 
 
 @pytest.mark.parametrize("src", list(DTYPES.values()), ids=str)

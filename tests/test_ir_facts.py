@@ -68,6 +68,14 @@ def test_ranges_of_indices_parameters_and_loads():
     ]  # fmt: skip
 
 
+def test_places_and_blocks():
+    b = Builder(["n", "s", "x"])
+    block, ahead = b.emit("block_index"), b.emit("ahead", X, 0, bytes=16)
+    for attrs, most in (([], (1 << 31) - 2), ([("blocks", 5)], 4)):
+        found = ranges(b.build("k", [N, S, X], stage="thread", attrs=attrs))
+        assert (found[block.name], found[ahead.name]) == ((0, most), (0, 16 // X.dtype.bytes - 1))
+
+
 def test_constants_and_wrapping_in_narrow_types():
     b = Builder()
     sum_ = b.emit("add", Const(100, DTYPES["i8"]), 27)

@@ -117,8 +117,7 @@ THREAD = [
     ('%t = thread_index; %r: i64 = floordiv %t, 8; %c: bool = lt %r, %n; if %c; barrier {scope="group", width=32}; end',
      "E0521 `barrier` is executed by the 32 threads of a group together, but only groups of 8 are known to reach it together"),
     ("local @c: f32[4]; move @c, 0, @x, 0 {width=3}", "E0515 attribute `width` of `move` is 3, not a power of two"),
-    ("local @c: f32[8]; move @c, 0, @x, 0 {width=8}", "E0513 8 elements of f32 are no access of 2, 4, 8 or 16 bytes"),
-    ("local @c: f32[8]; move @c, 0, @x, 0 {width=1}", "E0513 1 elements of f32 are no access of 2, 4, 8 or 16 bytes"),
+    ("local @c: f32[8]; move @c, 0, @x, 0 {width=8}", "E0513 8 elements of f32 are no access of 1, 2, 4, 8 or 16 bytes"),
     ("local @c: f16[8]; move @c, 0, @x, 0 {width=4}", "E0513 `move` copies bits, but @c is f16 and @x f32"),
     ("local @c: f32[8]; local @d: f32[8]; move @c, 0, @d, 0 {width=4}",
      "E0513 `move` goes between an array of the thread (`local`) and memory that is none"),
@@ -173,7 +172,7 @@ def test_every_broken_instruction_is_reported():
 
 # ---- plans and headers -------------------------------------------------------------------------------------------------
 
-PLAN = "plan @p(%n: i64, @x: f32[%n] in) {{\n{entries}\n}}\nkernel @k(%m: i64, @z: f32[%m] {mode}) stage=tile {{\n}}\n"
+PLAN = "plan @p(%n: i64, @x: f32[%n] in) {{\n{entries}\n}}\nkernel @k(%m: i64, @z: f32[%m] {mode}) stage=tile {{blocks=3}} {{\n}}\n"
 
 
 @pytest.mark.parametrize("entries, mode, message", [
@@ -183,6 +182,8 @@ PLAN = "plan @p(%n: i64, @x: f32[%n] in) {{\n{entries}\n}}\nkernel @k(%m: i64, @
     ("launch @k[1](%n, 3)", "in", "E0522 argument 3 for @z of @k is not of its type"),
     ("launch @k[1](%n)", "in", "E0522 @k has 2 parameters, the launch passes 1 arguments"),
     ("launch @k[1](%n, @x)\nlaunch @j[1](%n, @x)", "in", "E0522 there is no kernel @j"),
+    ("launch @k[4](%n, @x)", "in", "E0522 @k is launched over 4 blocks, and says that it runs in 3 at most"),
+    ("launch @k[%n](%n, @x)", "in", "E0522 @k is launched over %n blocks, and says that it runs in 3 at most"),
     ("launch @k[1](%n, @x)\nif true", "in", "E0510 `if` without its `end`"),
     ("launch @k[1](%n, @x)\ncell @c: f32", "in",
      "E0516 `cell` is not legal in a plan, only at tile or team or thread"),

@@ -10,7 +10,7 @@ from semantics_kernels import every_kernel, with_prelude
 
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.cuda.prelude import blocks, identifiers, prelude_text
-from vxc.dtypes import BF16, BOOL, DTYPES, F8E4M3, F16, F32, F64, I8, I32, I64, U64
+from vxc.dtypes import BF16, BOOL, DTYPES, F8E4M3, F16, F32, F64, I8, I16, I32, I64, U16, U64
 from vxc.semantics import c_atomic, c_cast, c_expr, c_literal, c_reinterpret, c_sat
 
 
@@ -35,6 +35,7 @@ def test_expressions_read_well():
     assert c_cast("x", F16, BOOL) == "(__half2float(x) != 0.0f)"
     assert c_sat("x", I64, I8) == "(signed char)vx_clamp<long long>(x, (-128ll), 127ll)"
     assert c_reinterpret("x", F32, I32) == "vx_bits<int>(x)"
+    assert c_reinterpret("(a & b)", I16, U16) == "vx_bits<unsigned short>((short)(a & b))"
     assert c_atomic("max", F32, "&s[0]", "x") == "vx_atomic_max_f32(&s[0], x)"
 
 

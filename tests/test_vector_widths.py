@@ -52,12 +52,24 @@ def places(size: int) -> list[dict[str, int]]:
     return [{"x": a, "y": 0} for a in every] + [{"x": 0, "y": a} for a in every if a] + [{"x": a, "y": a} for a in every if a]
 
 
-def whole_vectors(starts: list[int], length: int, size: int, bases: dict[str, int]) -> int:
-    """How many 16-byte vectors lie in stretches of `length` elements that begin at element `starts`, if all are aligned in each array."""
-    per = 16 // size
-    firsts = [start + k for start in starts for k in range(0, length - length % per, per)]
-    fits = all((base + first * size) % 16 == 0 for base in bases.values() for first in [*firsts, *starts])
-    return len(firsts) if fits else 0
+def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int], most: int) -> tuple[list[int], Counter]:
+    """Elements that are dealt out `most` at a time: where each stretch of so many begins, and the accesses of `y`, which is at a
+    multiple of 16 bytes there, and of the other arrays, as wide as their addresses allow.
+    """
+    first = start + -(bases["y"] + start * sizes["y"]) % 16 // sizes["y"]
+    firsts = list(range(first, start + length - most + 1, most))
+    seen: Counter = Counter()
+    for at in firsts:
+        for name, size in sizes.items():
+            bytes_ = widest(bases[name] + at * size, size, most)
+            seen[name, bytes_] += most * size // bytes_
+    return firsts, seen
+
+
+def widest(address: int, size: int, most: int) -> int:
+    """Bytes of an access to `most` elements that are at an address."""
+    full = min(16, size * most)
+    return next(w for w in (full, max(4, 2 * size), size) if address % w == 0)
 
 
 def check(made: Compiled, arrays: dict, bases: dict[str, int]) -> None:
@@ -73,31 +85,50 @@ def numbers(shape, t: str) -> np.ndarray:
 @pytest.mark.parametrize("t", SIZES)
 @pytest.mark.parametrize("n", range(1, 65))
 def test_one_dimension(kernels, moved, n, t):
-    for bases in places(SIZES[t]):
+    size = SIZES[t]
+    for bases in places(size):
         moved.clear()
         check(kernels["map", t], {"x": numbers((n,), t)}, bases)
-        count = whole_vectors([0], n, SIZES[t], bases)
-        assert moved == Counter({("x", 16): count, ("y", 16): count}), bases
+        assert moved == dealt(0, n, {"x": size, "y": size}, bases, 16 // size)[1], bases
+
+
+@pytest.mark.parametrize("n", range(1, 65))
+def test_two_types(moved, n):
+    """Eight elements at a time, two accesses of the wider type."""
+    made = compile(Source("k.vx", MAP.replace("x: T", "x: f16").replace("y: T", "y: f32")))
+    for bases in [{"x": a, "y": b} for a in range(0, 16, 2) for b in range(0, 16, 4)][n % 3 :: 3]:
+        moved.clear()
+        check(made, {"x": numbers((n,), "f16")}, bases)
+        assert moved == dealt(0, n, {"x": 2, "y": 4}, bases, 8)[1], bases
 
 
 @pytest.mark.parametrize("t", SIZES)
 @pytest.mark.parametrize("n", range(1, 65))
 def test_a_matrix_is_one_stretch(kernels, moved, n, t):
-    for bases in places(SIZES[t])[n % 3 :: 3]:
+    size, most = SIZES[t], 16 // SIZES[t]
+    for bases in places(size)[n % 3 :: 3]:
+        bases["b"] = (bases["x"] + n * size) % 16
         moved.clear()
-        check(kernels["matrix", t], {"x": numbers((ROWS, n), t), "b": numbers((n,), t)}, {**bases, "b": 0})
-        count = whole_vectors([0], ROWS * n, SIZES[t], bases) if n >= 16 // SIZES[t] else 0  # else b[j] begins again within a vector
-        assert moved == Counter({("x", 16): count, ("y", 16): count}), bases
+        check(kernels["matrix", t], {"x": numbers((ROWS, n), t), "b": numbers((n,), t)}, bases)
+        firsts, expected = dealt(0, ROWS * n, {"x": size, "y": size}, bases, most)
+        for at in firsts:
+            if at % n + most <= n:  # else b[j] begins again within a vector, and is loaded element by element
+                bytes_ = widest(bases["b"] + at % n * size, size, most)
+                expected["b", bytes_] += 16 // bytes_
+        assert moved == (expected if n >= most else Counter()), bases
 
 
 @pytest.mark.parametrize("t", SIZES)
 @pytest.mark.parametrize("n", range(1, 65))
 def test_rows(kernels, moved, n, t):
-    for bases in places(SIZES[t])[n % 3 :: 3]:
+    size, most = SIZES[t], 16 // SIZES[t]
+    for bases in places(size)[n % 3 :: 3]:
         moved.clear()
         check(kernels["row", t], {"x": numbers((ROWS, n), t)}, bases)
-        count = whole_vectors([n * row for row in range(ROWS)], n, SIZES[t], bases)
-        assert moved == Counter({("x", 16): 2 * count, ("y", 16): count}), bases  # x once for its max
+        expected = sum((dealt(n * row, n, {"x": size, "y": size}, bases, most)[1] for row in range(ROWS)), Counter())
+        if n % most == 0 and bases["x"] == 0:
+            expected["x", 16] += ROWS * n // most  # for its max: the order says which lane takes which elements
+        assert moved == expected, bases
 
 
 @pytest.mark.parametrize("n, pitch, wide", [(70, 72, True), (72, 73, False), (64, 64, True), (3, 8, True), (5, 6, False)])

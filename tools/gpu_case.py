@@ -27,6 +27,7 @@ from vxc.interp.flat_interp import run_flat
 from vxc.runtime.launch import run_numpy
 
 ROOT = Path(__file__).resolve().parent.parent
+HARNESS = Path(__file__)
 GROUPS, RUNS = 7, 10
 SANITIZERS = ("memcheck", "racecheck")
 SANITIZER_LIMIT = 120  # seconds
@@ -45,12 +46,12 @@ def compiled_case(case: str, arch: str) -> Compiled:
     return compile(read_source(path), name, target=arch)
 
 
-def key(compiled: Compiled) -> str:
-    """Hash of the emitted text without line directives, the launch attributes, and this file."""
+def key(compiled: Compiled, harness: Path) -> str:
+    """Hash of the emitted text without line directives, the launch attributes, and the file that runs it."""
     attrs = [(k.name, k.attrs) for k in compiled.plan.kernels]
     grids = [str(e) for e in compiled.plan.entries if e.op == "launch"]
     text = emit(compiled.plan, lines=False) + repr(attrs) + repr(grids)
-    return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:32]
+    return hashlib.sha256(text.encode() + harness.read_bytes()).hexdigest()[:32]
 
 
 def check(case: str, arch: str) -> dict:
@@ -72,7 +73,7 @@ def check(case: str, arch: str) -> dict:
         if label == "example":
             error = _against_reference(references, kernel, call, got, problems)
     return {
-        "key": key(compiled),
+        "key": key(compiled, HARNESS),
         "passed": not problems,
         "problems": problems,
         "bit_exact": sorted(set(want) - set(loose)),

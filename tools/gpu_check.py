@@ -23,7 +23,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
-from gpu_case import check, compiled_case, key, microseconds, sample_names, sanitize
+from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_names, sanitize
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "gpu.json"
@@ -38,7 +38,7 @@ def fresh() -> int:
         print(f"{RECORD.relative_to(ROOT)} is missing: run tools/gpu_check.py on a machine with a GPU")
         return 1
     record = json.loads(RECORD.read_text())
-    now = {case: key(compiled_case(case, record["arch"])) for case, _, _ in sample_names()}
+    now = {case: key(compiled_case(case, record["arch"]), HARNESS) for case, _, _ in sample_names()}
     then = {case: row["key"] for case, row in record["cases"].items()}
     stale = sorted(case for case in now.keys() | then.keys() if now.get(case) != then.get(case))
     bad = failures(record)

@@ -105,7 +105,7 @@ def bind(
     shapes = {p.name: call.shape(p, arrays.get(p.name)) for p in params if isinstance(p, ArrayParam)}
     for param in params:
         if isinstance(param, ArrayParam) and None not in shapes[param.name]:
-            call.pack(param, shapes[param.name])
+            call.pack(param, shapes[param.name], arrays.get(param.name))
     call.limits()
     call.found.raise_if_errors()
     return Binding({name: size for name, (size, _) in call.sizes.items()}, values, shapes)
@@ -181,12 +181,13 @@ class _Call:
             if array.shape[axis] > 1:
                 self.size(param, f"stride {axis} of `{param.name}` (in elements)", param.strides[axis], stride, "E0706")
 
-    def pack(self, param: ArrayParam, shape: Sequence[int]) -> None:
-        """Strides that are still unbound become those of rows packed closely."""
+    def pack(self, param: ArrayParam, shape: Sequence[int], array: Described | None) -> None:
+        """Strides that are still unbound: that of the nearest dimension outside, over ones of a single element; else rows lie closely."""
         stride = 1
-        for extent, want in zip(reversed(shape), reversed(param.strides or ())):
+        shown = _nearest_outside(array) if array is not None else (None,) * len(shape)
+        for extent, want, outside in reversed([*zip(shape, param.strides or (), shown)]):
             if isinstance(want, str):
-                stride, _ = self.sizes.setdefault(want, (stride, f"`{param.name}`"))
+                stride, _ = self.sizes.setdefault(want, (stride if outside is None else outside, f"`{param.name}`"))
             elif want is not None:
                 stride = want
             stride *= extent
@@ -209,6 +210,16 @@ class _Call:
             if size is not None and size < 0:
                 self.error("E0705", param, f"dimension {axis} of `{param.name}` would be {size}", "a size is 0 or more")
         return sizes
+
+
+def _nearest_outside(array: Described) -> tuple[int | None, ...]:
+    """For each dimension the stride of the nearest one around it that has several elements, if all between have one."""
+    found: list[int | None] = []
+    last = None
+    for extent, stride in zip(array.shape, array.strides or row_major(array.shape)):
+        found.append(last)
+        last = stride if extent > 1 else last
+    return tuple(found) if 0 not in array.shape else (None,) * len(array.shape)
 
 
 def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:

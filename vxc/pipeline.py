@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vxc.pass_manager import Pass, Pipeline
+from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
 from vxc.passes.infer_layouts import INFER_LAYOUTS
@@ -34,6 +35,7 @@ PIPELINE = Pipeline(
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
+        ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses
         LIMIT_UNROLLING,  # last: divisions are weighed at their final width
     )
 )

@@ -61,6 +61,7 @@ def bind_plan(
     equations = [inst for inst in plan.entries if inst.op == "eq" and inst.result in required]
     derived = {inst.operands[0].name for inst in equations if inst.operands[0] in plan.dims}
     params = signature(plan.params)
+    dims = {p.name: dims[p.name] for p in plan.dims if p.name in dims} if dims else None
     loose = tuple(_shown(p, arrays.get(p.name), derived) if isinstance(p, ArrayParam) else p for p in params)
     binding = bind(loose, arrays, scalars, dims, source=source)
     pitched = [s for p in params if isinstance(p, ArrayParam) for s in p.strides or () if s in derived]

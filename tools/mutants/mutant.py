@@ -21,4 +21,5 @@ class Mutant(NamedTuple):
 
 FILES = "test_filetests.py"
 INDICES, MATHS, LINES = "test_cases_indices.py::", "test_cases_maths.py::", "test_cases_rows.py::"
+WIDTHS = "test_vector_widths.py::"
 TILES, ROWS, MATRIX = "test_cases_tiles.py::", "test_cases_tile_rows.py::", "test_tiles_matrix.py::"

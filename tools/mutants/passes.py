@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, Mutant
+from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, WIDTHS, Mutant
 
 PASSES = (
     # ---- barriers and shared memory ----
@@ -150,6 +150,22 @@ PASSES = (
         "loop-index-too-narrow", "passes/narrow_indices.py", "a loop's index is 32-bit though its last step leaves that range",
         "and _fits(past)", "and _fits(self.range(stop))",
         (INDICES + "test_a_loop_index_steps_past_32_bits",),
+    ),
+    Mutant(
+        "vector-across-rows", "passes/infer_vector_widths.py", "elements behind the end of a row are read instead of the next row's first",
+        'b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor)', 'b.emit("le", digits[i].rest, digits[i].divisor)',
+        (WIDTHS + "test_a_matrix_is_one_stretch",),
+    ),
+    Mutant(
+        "first-elements-dropped", "passes/infer_vector_widths.py", "elements before the first multiple of 16 bytes are left out",
+        'before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)', "before = Const(0)",
+        (WIDTHS + "test_one_dimension",),
+    ),
+    Mutant(
+        "used-value-imprecise", "passes/elementary_precision.py", "a value that is used as f32 too is only as good as what is stored of it",
+        "found.add(PRECISIONS.get(use.result.dtype) if rounded else None)",
+        "found |= {PRECISIONS.get(use.result.dtype)} if rounded else set()",
+        (FILES,),
     ),
     # ---- reductions and scans ----
     Mutant(

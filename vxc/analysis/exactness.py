@@ -3,7 +3,7 @@
 Two things leave room: elementary functions, whose emitted code has an error bound (`ScalarOp.ulp`), and atomic additions of
 floats, whose order is free. As elementary count float `extern fn`s, too, and with another `fp` than exact all float
 arithmetic. `inexact` follows both forward through values, storage, indices and branches to a fixed point, in time linear in
-the plan.
+the plan; `distorted` says where a small deviation may have become any.
 """
 
 from __future__ import annotations
@@ -18,19 +18,41 @@ from vxc.ir.walk import Regions, operand_kinds
 from vxc.semantics import SCALAR_OPS
 
 ELEMENTARY, ATOMICS = "elementary functions", "the order of float atomics"
+DISTORTED = "what elementary functions give is computed with"
+
+# What leaves a float as near to the right one as it was, relative to its magnitude: moving, rounding, choosing by magnitude.
+_KEEPING = {"load", "store", "move", "copy", "select", "neg", "abs", "max", "min", "maxnum", "minnum", "clamp", "cast", "sat"}
+_KEEPING |= {"shfl_xor", "shfl_up", "shfl_idx"}
 
 Node = tuple[str, str | int]  # (kernel, name of a value or buffer) or (kernel, position of an opener); kernel "" is the plan
+Flow = tuple[Node, Node, bool]  # a deviation of the first passes on to the second; whether it stays as small
 
 
 def inexact(plan: Plan) -> dict[str, frozenset[str]]:
     """For each `out` or `inout` buffer that is not exact, its causes: ELEMENTARY, ATOMICS or both."""
-    flows: dict[Node, list[Node]] = {}
-    for source, target in _plan_flows(plan):
-        flows.setdefault(source, []).append(target)
+    flows = list(_plan_flows(plan))
     reached = {cause: _reachable(_seeds(plan, cause), flows) for cause in (ELEMENTARY, ATOMICS)}
-    outputs = [b.name for b in plan.buffers if b.mode != "in"]
-    causes = {name: frozenset(cause for cause, nodes in reached.items() if ("", name) in nodes) for name in outputs}
+    causes = {name: frozenset(cause for cause, nodes in reached.items() if ("", name) in nodes) for name in _outputs(plan)}
     return {name: found for name, found in causes.items() if found}
+
+
+def distorted(plan: Plan) -> frozenset[str]:
+    """The `out` and `inout` buffers of which no bound can be told.
+
+    What elementary functions give reaches them through a sum, in which it may cancel, another function, a comparison, an index or the
+    like. With `fp` fast that is all float arithmetic.
+    """
+    flows = list(_plan_flows(plan))
+    near = _reachable(_seeds(plan, ELEMENTARY), flows)
+    fast = {kernel.name for kernel in plan.kernels if kernel.attr("fp", "exact") == "fast"}
+    starts = [target for source, target, keeps in flows if source in near and not keeps]
+    starts += [node for node in _seeds(plan, ELEMENTARY) if node[0] in fast]
+    reached = _reachable(starts, flows)
+    return frozenset(name for name in _outputs(plan) if ("", name) in reached)
+
+
+def _outputs(plan: Plan) -> list[str]:
+    return [b.name for b in plan.buffers if b.mode != "in"]
 
 
 def _seeds(plan: Plan, cause: str) -> Iterator[Node]:
@@ -56,19 +78,22 @@ def _approximate(inst: Inst, kernel: Kernel) -> bool:
     return not row.exact or (dtype.is_float and kernel.attr("fp", "exact") != "exact")
 
 
-def _reachable(seeds: Iterable[Node], flows: dict[Node, list[Node]]) -> set[Node]:
+def _reachable(seeds: Iterable[Node], flows: Iterable[Flow]) -> set[Node]:
+    targets: dict[Node, list[Node]] = {}
+    for source, target, _ in flows:
+        targets.setdefault(source, []).append(target)
     todo = list(seeds)
     reached = set(todo)
     while todo:
-        for target in flows.get(todo.pop(), ()):
+        for target in targets.get(todo.pop(), ()):
             if target not in reached:
                 reached.add(target)
                 todo.append(target)
     return reached
 
 
-def _plan_flows(plan: Plan) -> Iterator[tuple[Node, Node]]:
-    """Every (source, target) along which a deviation passes on; arrays passed to a launch are one with its parameters."""
+def _plan_flows(plan: Plan) -> Iterator[Flow]:
+    """Every flow of a deviation; arrays passed to a launch are one with its parameters."""
     for kernel in plan.kernels:
         yield from _kernel_flows(kernel)
     for inst in plan.entries:
@@ -76,11 +101,11 @@ def _plan_flows(plan: Plan) -> Iterator[tuple[Node, Node]]:
             name = inst.attr("kernel")
             for argument, param in zip(inst.operands[1:], plan.kernel(name).params):
                 if isinstance(argument, Buffer):
-                    yield ("", argument.name), (name, param.name)
-                    yield (name, param.name), ("", argument.name)
+                    yield ("", argument.name), (name, param.name), True
+                    yield (name, param.name), ("", argument.name), True
 
 
-def _kernel_flows(kernel: Kernel) -> Iterator[tuple[Node, Node]]:
+def _kernel_flows(kernel: Kernel) -> Iterator[Flow]:
     """Operands flow to what is written; a branch or bound, to all that is written under it."""
     regions = Regions.of(kernel.insts)
     for i, inst in enumerate(kernel.insts):
@@ -96,8 +121,9 @@ def _kernel_flows(kernel: Kernel) -> Iterator[tuple[Node, Node]]:
             targets += [o.name for o in kernel.insts[opener].operands[:1] if isinstance(o, Buffer)]
         if regions.parent[i] >= 0:
             sources.append(regions.parent[i])
+        keeps = inst.op in _KEEPING and (inst.result is None or inst.result.dtype.is_float)
         for source in sources:
-            yield from (((kernel.name, source), (kernel.name, target)) for target in targets)
+            yield from (((kernel.name, source), (kernel.name, target), keeps) for target in targets)
 
 
 def _written(inst: Inst) -> Iterator[str]:

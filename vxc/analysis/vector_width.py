@@ -2,83 +2,29 @@
 
 Looked at are the loops whose few iterations one thread runs one after another: of kind `unroll` with constant bounds, and those
 that deal elements out to lanes (`deal`), which may as well be dealt out several in a row. An access can be widened if its offset
-in memory is that of the first iteration plus the index, and the first offset is a multiple of the width, given that certain
-arrays are aligned and certain dimensions divisible. Nothing is assumed of either: `needs` and `aligned` are for the kernel to test.
+in memory is that of the first iteration plus the index. In an unrolled loop the first offset must be a multiple of the width, given that
+certain arrays are aligned and certain dimensions divisible; nothing is assumed of either: `divides` and `aligned` are for the kernel to
+test. What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`); the others are
+accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from vxc.analysis.forms import Atom, Form, form
+from vxc.analysis.forms import Atom, Digit, Form, Unknown, atoms_of, digit, form
 from vxc.analysis.offsets import Offsets, merge, run_of
+from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
+from vxc.dtypes import I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import LOOPS, Regions
+from vxc.target import WARP
 
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
 _REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
-
-
-@dataclass(frozen=True)
-class Run:
-    """Accesses of a loop to the same elements of `buffer`, which can be `width` elements at once. Positions are in the kernel.
-
-    `offset` is a value of the loop that is the offset in memory, or None: then it follows from `indices`.
-    """
-
-    buffer: Buffer
-    width: int
-    loads: tuple[int, ...]
-    stores: tuple[int, ...]
-    indices: tuple[Operand, ...]
-    offset: Operand | None
-
-    @property
-    def reads(self) -> bool:
-        """Whether an iteration sees what was there before."""
-        return bool(self.loads) and (not self.stores or self.loads[0] < self.stores[0])
-
-
-@dataclass(frozen=True)
-class WideLoop:
-    """A loop of `count` iterations with something to widen.
-
-    `guard` is the position of the `if` around its body, or -1; `whole` says that it decides the same for all iterations. `digits` are the
-    divisions in it by a parameter that go on from one iteration to the next: the remainder by one up, or back to 0.
-    """
-
-    at: int
-    count: int
-    runs: tuple[Run, ...]
-    guard: int
-    whole: bool
-    digits: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Missed:
-    """An access that stays as it is, and why."""
-
-    at: int
-    buffer: Buffer
-    why: str
-
-
-@dataclass
-class Widths:
-    """What is found in one kernel. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`: parameter -> what must
-    divide it; `least`: parameter -> what it must be at least.
-    """
-
-    loops: dict[int, WideLoop] = field(default_factory=dict)
-    missed: list[Missed] = field(default_factory=list)
-    aligned: dict[str, int] = field(default_factory=dict)
-    divides: dict[str, int] = field(default_factory=dict)
-    least: dict[str, int] = field(default_factory=dict)
 
 
 def candidate(inst: Inst) -> int:
@@ -104,8 +50,9 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     for at, inst in enumerate(kernel.insts):
         count = candidate(inst)
-        if inst.attr("deal"):  # element `first + u` instead of `first` + u * lanes
-            offsets.forms[inst.result.name] = offsets.form(inst.operands[0]) * count + form(Atom(inst.result.name))
+        if inst.attr("deal"):  # element `first + u` instead of `first` + u * lanes, for any shift
+            name = inst.result.name
+            offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + form(_shift(name))
         else:
             offsets.define(inst)
         inside = [kernel.insts[i] for i in regions.body(at)] if count else []
@@ -118,6 +65,16 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     return found
 
 
+def _shift(index: str) -> Atom:
+    """By how much the elements of a loop that deals them out are shifted."""
+    return Atom(f"{index}+")
+
+
+def _quotient(at: int) -> Atom:
+    """What the division at a position gives for all elements of a loop."""
+    return Atom(f"/{at}")
+
+
 class _Loop:
     """One loop under examination."""
 
@@ -125,9 +82,16 @@ class _Loop:
         self.insts, self.regions, self.offsets = kernel.insts, regions, offsets
         self.at, self.count, self.found = at, count, found
         self.index = Atom(kernel.insts[at].result.name)
+        before = kernel.insts[:at]
+        self.blocks = {i.result.name for i in before if i.op == "block_index"}
+        # unknowns that are alike in all lanes: a loop's counts iterations
+        self.alike = {*self.blocks, _shift(self.index.name).name, *(i.result.name for i in before if i.op == "loop")}
         # unknowns that may vary in it
         self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}
         self.guard, self.level = self._level()
+        self.dealt = bool(kernel.insts[at].attr("deal"))
+        self.quotients = dict(self._quotients())
+        self.alike |= {_quotient(i).name for i in self.quotients.values()}
 
     def _level(self) -> tuple[int, set[int]]:
         """The `if` around all of the body that does anything, or -1, and the positions that every iteration (that is let in) runs."""
@@ -173,11 +137,30 @@ class _Loop:
         if not runs:
             return None
         whole = False
-        if self.guard >= 0:
+        if self.guard >= 0 and not self.dealt:
             first, limit, _ = self._bound(self.guard)
             needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
             whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs))
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs), self.dealt, self._shifted(runs))
+
+    def _shifted(self, runs: list[Run]) -> Shift | None:
+        """Met at multiples is an array that is written, if any is; None where it is not known which elements are the first of all."""
+        test = self._bound(self.guard)[2] if self.dealt and self.guard >= 0 else None
+        element = self.own.get(test.operands[0].name) if test else None
+        if element is None or element.op != "add" or element.operands[1] != self.insts[self.at].result:
+            return None
+        base = element.operands[0]
+        made = next((i for i in self.insts[: self.at] if i.result == base), None)
+        if made is None or not (made.op == "loop" or made.op == "mul" and made.operands[0].name in self.blocks):
+            return None
+        start = made.operands[0] if made.op == "loop" else Const(0)
+        run = next((run for run in sorted(runs, key=lambda run: not run.stores) if not run.within and self._follows_shift(run)), None)
+        return run and Shift(run, base, start)
+
+    def _follows_shift(self, run: Run) -> bool:
+        shift = _shift(self.index.name)
+        offset = self.offsets.linear(run.buffer, run.indices)
+        return offset.coefficient(shift) == form(1) and shift not in offset.without(shift).atoms()
 
     def _digits(self, runs: list[Run]) -> tuple[int, ...]:
         """Divisions that wide accesses leave in the loop."""
@@ -185,16 +168,30 @@ class _Loop:
         inside = self.regions.body(self.at)
         effects = [i for i in inside if not OPS[self.insts[i].op].pure and i != self.guard]
         used = [x for i in effects for x in (self.insts[i].operands[-1:] if i in wide else self.insts[i].operands)]
-        found = []
-        for i in slice_of(self.insts, self.regions, self.at, used):
-            inst = self.insts[i]
-            by = inst.operands[1] if inst.op in ("floordiv", "mod") else None
-            if type(by) is not Value or by.name not in self.offsets.params:
-                continue
-            if self._run_of(self.offsets.form(inst.operands[0])) is not None and self._computable(inst.operands):
-                merge(self.found.least, {inst.operands[1].name: self.count})
-                found.append(i)
-        return tuple(found)
+        used += [x for run in runs if run.within for x in run.indices]
+        found = {i for i in slice_of(self.insts, self.regions, self.at, used) if self._goes_on(i)}
+        found |= {i for run in runs for i in run.within}
+        for by in (self.insts[i].operands[1] for i in found):
+            if type(by) is Value:
+                merge(self.found.least, {by.name: self.count})
+        return tuple(sorted(found))
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether a division is of consecutive numbers by what is no less than their count; powers of two are as cheap as they are."""
+        inst = self.insts[at]
+        by = inst.operands[1] if inst.op in ("floordiv", "mod") else None
+        if type(by) is Const:
+            divides = by.dtype is I64 and by.value >= self.count and (self.dealt or by.value & (by.value - 1))
+        else:
+            divides = type(by) is Value and by.name in self.offsets.params
+        return bool(divides) and self._run_of(self.offsets.form(inst.operands[0])) is not None and self._computable(inst.operands)
+
+    def _quotients(self) -> Iterator[tuple[Unknown, int]]:
+        """The quotients of such divisions in a loop that deals out, and one division each."""
+        for i in self.regions.body(self.at) if self.dealt else ():
+            if self._goes_on(i):
+                (quotient,) = digit("div", *map(self.offsets.form, self.insts[i].operands)).unknowns
+                yield quotient, i
 
     def _runs(self, places: list[int]) -> Iterator[Run]:
         """The accesses to one buffer, those to the same elements together."""
@@ -218,7 +215,9 @@ class _Loop:
 
     def _run(self, buffer: Buffer, offset: Form, group: list[int]) -> Run | None:
         indices = self._indices(group[0])
-        first = self._run_of(offset)
+        first, within = self._run_of(offset), ()
+        if first is None and all(self.insts[i].op == "load" for i in group):
+            first, within = self._run_within(offset)
         if not self._computable(indices):
             self._miss(group, "where it is depends on memory")
         elif first is None:
@@ -228,19 +227,37 @@ class _Loop:
         else:
             width = min(BYTES // buffer.dtype.bytes, self.count)
             while width > 1:
-                needs = self.offsets.divisible(first, width, self.found.divides)
+                needs = self._needs(first, width)
                 if needs is not None:
                     self._need(buffer, width, needs, indices)
                     loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
-                    return Run(buffer, width, loads, stores, indices, self._same(offset))
+                    return Run(buffer, width, loads, stores, indices, self._same(offset), within)
                 width //= 2
             if buffer.dtype.bytes < BYTES:
                 self._miss(group, f"the first of {self.count} elements, {first}, may be at an odd place")
         return None
 
+    def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
+        """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""
+        used = {u: at for u, at in self.quotients.items() if any(u in m for m, _ in offset.terms)}
+        return self._run_of(offset.replace(lambda u: form(_quotient(used[u])) if u in used else None)), tuple(used.values())
+
+    def _needs(self, first: Form, width: int) -> dict[str, int] | None:
+        """What must be divisible for elements to begin at a multiple of the width. Addresses are tested where elements are dealt out: there
+        it is asked only that they are alike in all lanes of a warp (or in a quarter of them).
+        """
+        if not self.dealt:
+            return self.offsets.divisible(first, width, self.found.divides)
+        return {} if all(c % width == 0 or all(map(self._alike, m)) for m, c in first.terms) else None
+
+    def _alike(self, u: Unknown) -> bool:
+        if isinstance(u, Digit) and u.kind == "div" and (u.by.value or 0) >= WARP // 4:
+            return True
+        return all(a.name in self.alike or a.name in self.offsets.params for a in atoms_of(u))
+
     def _need(self, buffer: Buffer, width: int, needs: dict[str, int], indices: tuple[Operand, ...]) -> None:
         merge(self.found.divides, needs)
-        if buffer.space == "param":
+        if buffer.space == "param" and not self.dealt:
             merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
         for x in indices:
             if type(x) is Value:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import PurePath
+from time import monotonic
 from typing import Any
 
 import click
@@ -181,10 +182,16 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(text: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """On a terminal, a bar on standard error (None: of unknown length); gives what to call after each item."""
-    if total in (0, 1) or not sys.stderr.isatty():
-        yield lambda: None
+def progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Says on standard error how many of so many items (None: of unknown number) are done; gives what to call with how many more are.
+
+    On a terminal that is a bar, elsewhere a line once in a while.
+    """
+    if not sys.stderr.isatty():
+        yield _lines(text, total)
+        return
+    if total in (0, 1):
+        yield lambda more: None
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -192,7 +199,25 @@ def progress(text: str, total: int | None) -> Iterator[Callable[[], None]]:
     # Without a thread of its own that redraws: processes may be forked meanwhile.
     with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task(text, total=total)
-        yield lambda: bar.update(task, advance=1, refresh=True)
+        yield lambda more: bar.update(task, advance=more, refresh=True)
+
+
+_FIRST_LINE = 20.0  # seconds; each further one after half as long again
+
+
+def _lines(text: str, total: int | None) -> Callable[[int], None]:
+    start = monotonic()
+    done, due = 0, _FIRST_LINE
+
+    def advance(more: int) -> None:
+        nonlocal done, due
+        done += more
+        passed = monotonic() - start
+        if passed >= due:
+            due = 1.5 * passed
+            note(f"{text}: {done:,}{'' if total is None else f' of {total:,}'} after {passed:.0f} s")
+
+    return advance
 
 
 def print_json(value: Any) -> None:

@@ -49,7 +49,7 @@ def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
                         status = max(status, show(fault))
             except VxcError as error:
                 status = max(status, show(error))
-            advance()
+            advance(1)
     if settings.json:
         print_json(reports)
     return status

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from itertools import count
+from math import inf
 from time import monotonic
 
 import click
@@ -16,6 +17,7 @@ from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import UNREACHED, known
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure
+from vxc.fuzz.pool import Unfinished
 from vxc.fuzz.run import MOST_REJECTED, SHRINK, Found, Run, again, outcomes, settle
 from vxc.runtime.driver import driver, unavailable
 from vxc.target import for_capability
@@ -28,7 +30,7 @@ _WIDTH = 120
 @click.command()
 @click.option("-n", "number", metavar="N", type=click.IntRange(0), help=f"Programs to run; default: {_PROGRAMS}, or until --time is over.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first program; the others count up.")
-@click.option("--time", "seconds", metavar="SECONDS", type=click.IntRange(0), help="Begin no program after so long.")
+@click.option("--time", "seconds", metavar="SECONDS", type=click.IntRange(0), help="Take so long, give or take a few seconds.")
 @click.option("--on", type=click.Choice(["gpu", "flat"]), help="gpu: also on the GPU, the default where there is one; flat: never.")
 @click.option("-j", "jobs", metavar="JOBS", type=click.IntRange(1), help="Processes at a time; default: one for each core.")
 @click.option("-o", "folder", metavar="DIR", default=".", show_default=True, help="Where failing programs go, as DIR/STEP/seed-N.vxt.")
@@ -40,8 +42,8 @@ def command(
     """Compare all executors on generated programs.
 
     Syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits. Of each kind of failure
-    one program is shrunk (for a minute at most) and written as a filetest. Exits 3 where something fails, or where the
-    prover rejects 5 % of the programs or more.
+    one program is shrunk (for a minute at most, within --time) and written as a filetest. Exits 3 where something fails, or
+    where the prover rejects 5 % of the programs or more.
     """
     if replay and (number is not None or seconds is not None):
         raise click.UsageError("--replay runs one file; -n and --time do not go with it")
@@ -51,21 +53,21 @@ def command(
     jobs = jobs or (min(_cores(), _GPU_JOBS) if executors.gpu else _cores())
     if number is None and seconds is None:
         number = _PROGRAMS
-    run, start = Run(), monotonic()
+    run = Run(inf if seconds is None else seconds)
     seeds = count(seed) if number is None else range(seed, seed + number)
     with progress("programs", number) as advance:
         try:
-            for found in outcomes(seeds, executors, jobs=jobs, seconds=seconds):
+            for found in outcomes(seeds, executors, jobs=jobs, last=run.last, tick=lambda: advance(0)):
                 run.add(*found)
-                advance()
+                advance(1)
         except KeyboardInterrupt:
             run.interrupted = True
-    run.seconds = monotonic() - start
+    run.seconds = monotonic() - run.start
     if not as_json:
         _print(run, executors)
         sys.stdout.flush()
     if run.failures and not run.interrupted:
-        note(f"shrinking one of each kind, for {SHRINK:g} s at most")
+        note(f"shrinking one of each kind, for {min(SHRINK, run.left):.0f} s at most")
     founds = []
     for found in settle(run, executors, folder):
         founds.append(found)
@@ -126,6 +128,9 @@ def _print(run: Run, executors: Executors) -> None:
         share = 100 * len(run.rejected) / run.programs
         limit = f", which is too many: {100 * MOST_REJECTED:g} % or more" if run.rejects_too_many else ""
         print(f"rejected with {UNPROVEN}: {len(run.rejected)} ({share:.1f} %{limit}): {_seeds(sorted(run.rejected))}")
+    if run.unfinished:
+        seed, longest = max(run.unfinished.items(), key=lambda item: item[1].seconds)
+        print(f"given up when the time was over: {_seeds(sorted(run.unfinished))}; {_stay(seed, longest)}")
     for code in sorted(set(run.faults.values())):
         print(f"all executors fault with {code}: {_seeds(sorted(s for s, c in run.faults.items() if c == code))}")
     if run.counts:
@@ -137,7 +142,13 @@ def _verdict(run: Run, executors: Executors) -> str:
     if run.failures:
         ways = len(run.kinds())
         return f"{len(run.failures)} fail, in {ways} way{'s' if ways > 1 else ''}"
+    if not run.programs:
+        return "nothing was compared"
     return "syntax tree, every pass, warps in any order" + (" and GPU" if executors.gpu else "") + " agree"
+
+
+def _stay(seed: int, unfinished: Unfinished) -> str:
+    return f"seed {seed} after {unfinished.seconds:.1f} s in {unfinished.step or 'a worker that starts'}"
 
 
 def _print_found(found: Found) -> None:
@@ -168,6 +179,7 @@ def _as_dict(run: Run, founds: list[Found], executors: Executors) -> dict:
         "rejected": sorted(run.rejected),
         "rejects_too_many": run.rejects_too_many,
         "faults": {str(seed): code for seed, code in sorted(run.faults.items())},
+        "unfinished": [{"seed": seed, **vars(found)} for seed, found in sorted(run.unfinished.items())],
         "failures": [_failure(f.failure) | {"seeds": f.seeds, "file": f.path, "lines": f.lines} for f in founds],
         "counts": dict(sorted(run.counts.items())),
         "never": sorted(known() - {*run.counts, *UNREACHED}),

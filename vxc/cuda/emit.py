@@ -40,7 +40,8 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
         write_statements(body)
         externs |= body.externs
         kernels.append("\n".join([_comment(kernel, name), _head(kernel, params, bounds), *body.lines, "}"]))
-    arena = [f"extern __shared__ __align__(16) unsigned char {ARENA}[];"] * any(k.attr("shared_bytes") for k in plan.kernels)
+    placed = any(inst.attr("offset") is not None for kernel in plan.kernels for inst in kernel.insts)  # arrays of no element, too
+    arena = [f"extern __shared__ __align__(16) unsigned char {ARENA}[];"] * placed
     text = "\n\n".join([*arena, *externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))
     return f"{prelude}\n{text}" if prelude else text

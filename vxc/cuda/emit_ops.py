@@ -43,7 +43,7 @@ def _scalar(body: Body, at: int, inst: Inst) -> str:
     divisor = inst.operands[-1]
     if inst.op in _SHIFTS and isinstance(divisor, Const) and dtype.bits >= 32 and divisor.value > 0 and divisor.value.bit_count() == 1:
         return _SHIFTS[inst.op](body.text(inst.operands[0]), divisor.value)
-    return c_expr(inst.op, dtype, *map(body.text, inst.operands))
+    return c_expr(inst.op, dtype, *map(body.text, inst.operands), precision=inst.attr("precision") or "")
 
 
 _SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two; shifts of negative ints keep the sign
@@ -79,6 +79,11 @@ def _aligned(body: Body, at: int, inst: Inst) -> str:
     return f"vx_aligned<{inst.attr('bytes')}>({body.names.of(inst.operands[0].name)})"
 
 
+def _ahead(body: Body, at: int, inst: Inst) -> str:
+    buffer, index = inst.operands
+    return f"({inst.result.dtype.c})vx_ahead<{inst.attr('bytes')}>(&{body.names.of(buffer.name)}[{bare(body.short(index))}])"
+
+
 def _special(register: str):
     def text(body: Body, at: int, inst: Inst) -> str:
         return f"({inst.result.dtype.c}){register}"
@@ -110,6 +115,7 @@ EXPRESSIONS: dict[str, Callable[[Body, int, Inst], str]] = {
     "load": _load,
     "atomic": _atomic,
     "aligned": _aligned,
+    "ahead": _ahead,
     "block_index": _special("blockIdx.x"),
     "thread_index": _special("threadIdx.x"),
     **dict.fromkeys(_SHUFFLES, _shuffle),

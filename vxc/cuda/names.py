@@ -11,7 +11,7 @@ from functools import cache
 
 from vxc.cuda.prelude import identifiers
 from vxc.dtypes import DTYPES
-from vxc.semantics import SCALAR_OPS, accepts, c_expr
+from vxc.semantics import SCALAR_OPS, STORED, accepts, c_expr
 
 # C++20 keywords, and what NVRTC declares or defines before the first line of a text (found by compiling a kernel of each name).
 _WORDS = frozenset(
@@ -70,8 +70,8 @@ def is_reserved(word: str) -> bool:
 @cache
 def _called() -> frozenset[str]:
     """The functions that the text of scalar operations calls."""
-    texts = (c_expr(op, d, *["0"] * row.arity) for op, row in SCALAR_OPS.items() for d in DTYPES.values() if accepts(op, d))
-    return frozenset(identifiers(" ".join(texts)))
+    texts = [c_expr(op, d, *["0"] * row.arity) for op, row in SCALAR_OPS.items() for d in DTYPES.values() if accepts(op, d)]
+    return frozenset(identifiers(" ".join(texts + [text for forms in STORED.values() for text in forms.values()])))
 
 
 class Names:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-FILES = ("integers", "extremes", "elementary", "random", "conversions", "memory", "threads")
+FILES = ("integers", "extremes", "elementary", "stored", "random", "conversions", "memory", "threads")
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 _DEFINED = re.compile(r"\bvx_\w+(?=\(| \{|<\d+> \{)")

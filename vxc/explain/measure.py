@@ -28,6 +28,7 @@ MOST_BLOCKS = 96
 
 WIDEST = 16  # bytes that one thread can access at a time
 NO_WIDTHS = "one element at a time"  # where no pass says more
+NARROWER = "where the address or the end of the elements allows no more"
 _FREE = frozenset((*DECLARES, "end", "else", "extern"))  # nothing is executed for these
 
 
@@ -155,14 +156,27 @@ def accesses_of(kernel: Kernel, measured: Measured, remarks: tuple[Remark, ...])
             if buffer.space in ("param", "workspace", "shared"):
                 width = inst.attr("width", 1)
                 groups.setdefault((buffer, inst.loc[0] if inst.loc else None, _KINDS[mode], width), []).append(at)
-    return tuple(_access(kernel.name, *key, places, measured, remarks) for key, places in groups.items())
+    return tuple(_access(kernel.name, *key, _wider(key, groups), places, measured, remarks) for key, places in groups.items())
+
+
+def _wider(key: tuple, groups: Mapping[tuple, list[int]]) -> bool:
+    """Whether the same line accesses the same array more widely as well."""
+    return any(other[:3] == key[:3] and other[3] > key[3] for other in groups)
 
 
 _KINDS = {"r": "load", "w": "store", "rw": "atomic"}
 
 
 def _access(
-    kernel: str, buffer: Buffer, line: int | None, kind: str, width: int, places: list[int], measured: Measured, remarks: tuple[Remark, ...]
+    kernel: str,
+    buffer: Buffer,
+    line: int | None,
+    kind: str,
+    width: int,
+    wider: bool,
+    places: list[int],
+    measured: Measured,
+    remarks: tuple[Remark, ...],
 ) -> Access:
     space, size = buffer.space, max(1, buffer.dtype.bits * width // 8)
     found = [measured.counters.accesses.get((kernel, at), Accesses(space, size)) for at in places]
@@ -179,7 +193,7 @@ def _access(
         kind=kind,
         space="shared" if shared else "global",
         bytes_per_access=size,
-        why_not_wider=None if size >= WIDEST or kind == "atomic" else _why_not_wider(kernel, buffer.name, line, width, remarks),
+        why_not_wider=None if size >= WIDEST or kind == "atomic" else _why_not_wider(kernel, buffer.name, line, width, wider, remarks),
         requests=measured.scale(kernel, requests) if known else None,
         sectors_per_request=each(sum(c.sectors for c in found)),
         ideal_sectors_per_request=each(sum(c.ideal_sectors for c in found)),
@@ -189,8 +203,10 @@ def _access(
     )
 
 
-def _why_not_wider(kernel: str, name: str, line: int | None, width: int, remarks: tuple[Remark, ...]) -> str | None:
+def _why_not_wider(kernel: str, name: str, line: int | None, width: int, wider: bool, remarks: tuple[Remark, ...]) -> str | None:
     """What the pass that chooses widths says of the array on that line; without it, the plain fact."""
+    if wider:
+        return NARROWER
     said = [r for r in remarks if (r.pass_name, r.kind, r.kernel) == ("infer-vector-widths", "missed", kernel)]
     about = [r.message for r in said if r.loc and r.loc[0] == line and f"`{source_name(name)}`" in r.message]
     return about[0] if about else NO_WIDTHS if width == 1 else None

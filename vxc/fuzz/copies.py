@@ -60,7 +60,11 @@ def copy_in(s: State, ctx: Context) -> Made:
     if known and s.chance(0.65):
         target = s.pick(known)
     else:
-        lines, ctx = declared(s, ctx, s.pick(("shared", "fragment")), s.storage(), tile_dims(s, ctx), s.chance(0.15))
+        filled = [a for a in tiles_of(ctx) if a in ctx.ready and a.mode != "local"]
+        like = s.pick(filled) if filled and s.chance(0.5) else None  # for what a tile may be copied to in the other space
+        space = s.pick(("shared", "fragment")) if like is None else "fragment" if like.mode == "shared" else "shared"
+        dtype, dims = (s.storage(), tile_dims(s, ctx)) if like is None else (like.dtype, like.dims)
+        lines, ctx = declared(s, ctx, space, dtype, dims, s.chance(0.15))
         target = ctx.locals[-1]
     extents = part_of(s, target.dims) if s.chance(0.3) else target.dims
     if s.chance(0.04) and s.dims[0].size <= 65 and not s.dims[0].fixed and all(d.size for d in target.dims):
@@ -83,6 +87,8 @@ def source_of(s: State, ctx: Context, extents: Sequence[Dim], dtype: DType, star
     if whole_numbers:
         fitting = [a for a in fitting if a.fill == WHOLE_NUMBERS]
     s.random.shuffle(fitting)
+    if s.chance(0.4):
+        fitting.sort(key=lambda array: array not in ctx.locals)
     for array in fitting if s.chance(0.5) or len(s.arrays) > ARRAYS else ():
         found = _readable_section(s, ctx, array, extents, start)
         if found:

@@ -158,8 +158,14 @@ def _sat(s: State, ctx: Context, dtype: DType, depth: int) -> str:
 
 
 def _reinterpret(s: State, ctx: Context, dtype: DType, depth: int) -> str | None:
-    of = [d for d in DTYPES.values() if d.bits == dtype.bits and d is not BOOL and not d.is_storage]
-    return f"reinterpret({expr(s, ctx, s.pick(of), depth - 1)}, {dtype})" if dtype is not BOOL else None
+    of = s.pick([d for d in DTYPES.values() if d.bits == dtype.bits and d is not BOOL and not d.is_storage])
+    return f"reinterpret({_no_nan(s, ctx, of, depth - 1)}, {dtype})" if dtype is not BOOL else None
+
+
+def _no_nan(s: State, ctx: Context, dtype: DType, depth: int) -> str:
+    """An expression that is not NaN, of which the sign and the other bits are not the language's to say."""
+    text = expr(s, ctx, dtype, depth)
+    return f"{s.pick(('maxnum', 'minnum'))}({text}, {bare_literal(s, dtype)})" if dtype.is_float else text
 
 
 def _select(s: State, ctx: Context, dtype: DType, depth: int) -> str:
@@ -208,6 +214,8 @@ _TESTS = [op for op in SCALAR_OPS.values() if op.name not in _OPERATORS and op.r
 
 def _call(s: State, ctx: Context, dtype: DType, depth: int) -> str:
     op = s.pick([op for op in _CALLS if dtype.kind in op.kinds])
+    if op.name == "copysign":
+        return f"copysign({expr(s, ctx, dtype, depth - 1)}, {_no_nan(s, ctx, dtype, depth - 1)})"
     args = [expr(s, ctx, dtype, depth - 1)] + [_operand(s, ctx, dtype, depth - 1) for _ in range(op.arity - 1)]
     return f"{op.name}({', '.join(args)})"
 

@@ -26,7 +26,7 @@ from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
 
-SIZE = 8  # statements
+SIZE = 6  # statements
 SEQUENCES = 0.12  # how often a program is one of several kernels
 
 STATEMENTS = [

@@ -32,9 +32,10 @@ def grid(s: State, ctx: Context) -> Made | None:
     threads = s.weighted(list(THREADS), list(THREADS.values()))
     axes = _axes(s, pool)
     blocks = volume_of(tuple(binder.dim for binder, *_ in axes))
-    if ctx.loose and not affordable(ctx, blocks):  # one warp does all the work
+    if ctx.loose and not affordable(ctx, blocks):  # under a condition one warp does all the work
         return None
     lets = [let for _, _, let, _ in axes if let]
+    workers = s.pick((1, 2, 3, 7)) if len(axes) == 1 and not lets and axes[0][0].full and s.chance(0.15) else 0
     level = Level(ctx.level, tuple(binder for binder, *_ in axes), promised=bool(lets))  # the compiler does not see through them
     parts = tuple(part for *_, part in axes)
     inner = replace(
@@ -44,7 +45,7 @@ def grid(s: State, ctx: Context) -> Made | None:
         grid=Grid(level, 32 if ctx.loose else threads, parts, pool),
         loop="grid",
         volume=ctx.volume * blocks,
-        steps=ctx.steps * blocks if ctx.loose else -(-threads // 32),
+        steps=ctx.steps * blocks if ctx.loose else -(-threads // 32) * (-(-blocks // workers) if workers else 1),
     )
     first, inner = copy_in(s, inner)
     lines, inner = block(s, inner, min(s.random.randint(1, 6), max(s.fuel, 1)))
@@ -54,8 +55,8 @@ def grid(s: State, ctx: Context) -> Made | None:
     head += [f"@threads({threads})"] if threads != 128 or s.chance(0.5) else []
     ranges = ", ".join(text for _, text, _, _ in axes)
     after = replace(ctx, ready=ctx.ready | written(s, ctx, inner, level))
-    if len(axes) == 1 and not lets and level.binders[0].full and s.chance(0.15):
-        return _workers(s, level.binders[0], body, threads), after
+    if workers:
+        return _taken_in_turn(s, level.binders[0], body, threads, workers), after
     kind = "persistent" if not level.promised and s.chance(0.1) else "grid"  # only a grid takes the author's word
     return [f"{' '.join([*head, kind])} {ranges} {{", *indent(body), "}"], after
 
@@ -93,9 +94,9 @@ def _axes(s: State, pool: tuple[Dim, ...]) -> list[tuple[Binder, str, str, Windo
     return found
 
 
-def _workers(s: State, binder: Binder, body: list[str], threads: int) -> list[str]:
+def _taken_in_turn(s: State, binder: Binder, body: list[str], threads: int, count: int) -> list[str]:
     """A few blocks that take the iterations in turn."""
-    count, worker = s.pick((1, 2, 3, 7)), s.fresh("w")
+    worker = s.fresh("w")
     head = f'@independent("each iteration has one worker") @threads({threads}) grid {worker} in {count} {{'
     return [head, f"    persistent {binder.name} in {worker}..{binder.dim.text} step {count} {{", *indent(indent(body)), "    }", "}"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
+from math import inf
 from time import monotonic
 
 from vxc.diag import told
@@ -16,33 +17,43 @@ from vxc.fuzz.case import Case
 from vxc.fuzz.edits import parses
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure, Outcome, Report, examine
 from vxc.fuzz.gen import generate
-from vxc.fuzz.pool import Lost, Pool
+from vxc.fuzz.pool import Lost, Pool, Unfinished, Work
 from vxc.fuzz.reduce import reduce
 from vxc.pipeline import PASSES
 from vxc.runtime.arrays import make_folder, write_file
+from vxc.runtime.driver import driver
 
 LIMIT = 60.0  # seconds for one program
+GRACE = 3.0  # for the programs under way when no further one is begun
 SHRINK = 60.0  # seconds for shrinking one failure, and for one program while shrinking:
 SHRINK_LIMIT = 5.0
+SHRINK_SHARE = 0.25  # of the time of a run, kept for shrinking once something has failed
 MOST_REJECTED = 0.05
 FEWEST = 20  # programs, of which one rejected is that many
 KINDS = 5  # of failures that are shrunk
 GENERATE = "generate"
+CUDA_FAILED = "E0604"
 
 
 @dataclass
 class Run:
-    """What became of the programs so far, by seed."""
+    """What became of the programs so far, by seed. `limit` is how many seconds programs and shrinking take together."""
 
+    limit: float = inf
+    start: float = field(default_factory=monotonic)
     programs: int = 0
     seconds: float = 0.0
     interrupted: bool = False
     rejected: list[int] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Outcome] = field(default_factory=dict)
+    unfinished: dict[int, Unfinished] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, seed: int, outcome: Outcome) -> None:
+    def add(self, seed: int, outcome: Outcome | Unfinished) -> None:
+        if isinstance(outcome, Unfinished):
+            self.unfinished[seed] = outcome
+            return
         self.programs += 1
         self.counts.update(outcome.counts)
         if outcome.failure:
@@ -51,6 +62,15 @@ class Run:
             self.rejected.append(seed)
         elif outcome.code:
             self.faults[seed] = outcome.code
+
+    def last(self) -> float:
+        """When the last program begins, on the clock."""
+        return self.start + self.limit * (1 - SHRINK_SHARE if self.failures else 1)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left for shrinking."""
+        return self.start + self.limit + GRACE - monotonic()
 
     @property
     def per_minute(self) -> float:
@@ -69,15 +89,39 @@ class Run:
 
 
 def outcomes(
-    seeds: Iterable[int], executors: Executors = Executors(), *, jobs: int = 1, seconds: float | None = None, limit: float = LIMIT
-) -> Iterator[tuple[int, Outcome]]:
-    """What becomes of the program of each seed, in the order in which they end; none is begun after so many seconds."""
-    if seconds is not None:
-        end = monotonic() + seconds
-        seeds = takewhile(lambda _: monotonic() < end, seeds)
-    with Pool(partial(_of_seed, executors), jobs, limit, fork=not executors.gpu) as pool:
-        for seed, found in pool.results(seeds):
+    seeds: Iterable[int],
+    executors: Executors = Executors(),
+    *,
+    jobs: int = 1,
+    limit: float = LIMIT,
+    last: Callable[[], float] = lambda: inf,
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, Outcome | Unfinished]]:
+    """What becomes of the program of each seed, in the order in which they end.
+
+    None is begun when the clock is past `last()`, and what then takes longer than `GRACE` is given up. `tick` is called now and then.
+    """
+    seeds = takewhile(lambda _: monotonic() < last(), seeds)
+    with _pool(partial(_of_seed, executors), executors, jobs, limit) as pool:
+        for seed, found in pool.results(seeds, lambda: last() + GRACE, tick):
             yield seed, _lost(found, lambda: Case.of(generate(seed))) if isinstance(found, Lost) else found
+
+
+def _pool(work: Work, executors: Executors, jobs: int, limit: float) -> Pool:
+    """Workers that run cases. Those that use a GPU begin with a context of their own, and end with it once CUDA has failed in it."""
+    if not executors.gpu:
+        return Pool(work, jobs, limit)
+    return Pool(work, jobs, limit, fork=False, prepare=_prepare, spoils=_spoils)
+
+
+def _prepare() -> None:
+    with driver().active(0):
+        pass
+
+
+def _spoils(outcome: Outcome) -> bool:
+    """Whether CUDA has failed: nothing runs after that in the same context."""
+    return outcome.failure is not None and outcome.failure.cause == CUDA_FAILED
 
 
 def _of_seed(executors: Executors, seed: int, report: Report) -> Outcome:
@@ -91,7 +135,7 @@ def _of_seed(executors: Executors, seed: int, report: Report) -> Outcome:
 
 def again(case: Case, executors: Executors, limit: float = LIMIT) -> Outcome:
     """What becomes of a case, in a process of its own."""
-    with Pool(partial(_of_case, executors, False), 1, limit, fork=not executors.gpu) as pool:
+    with _pool(partial(_of_case, executors, False), executors, 1, limit) as pool:
         found = pool.one(case)
     return _lost(found, lambda: case) if isinstance(found, Lost) else found
 
@@ -119,16 +163,17 @@ class Found:
     lines: int = 0
 
 
-def settle(run: Run, executors: Executors, folder: str, seconds: float = SHRINK, most: int = KINDS) -> Iterator[Found]:
-    """Shrinks and saves one failure of each kind, beyond the first `most` as it is. Raises VxcError E0711."""
-    for number, (seed, *others) in enumerate(run.kinds()):
+def settle(run: Run, executors: Executors, folder: str) -> Iterator[Found]:
+    """Shrinks and saves one failure of each kind, beyond the first `KINDS` as it is. Raises VxcError E0711."""
+    kinds = run.kinds()
+    for number, (seed, *others) in enumerate(kinds):
         outcome = run.failures[seed]
         if outcome.case is None:
             yield Found(outcome.failure, [seed, *others])
             continue
-        if number < most and not run.interrupted:
+        if number < KINDS and not run.interrupted:
             try:
-                outcome = shrunk(outcome, executors, seconds)
+                outcome = shrunk(outcome, executors, min(SHRINK, run.left / (min(len(kinds), KINDS) - number)))
             except KeyboardInterrupt:
                 run.interrupted = True
         path = save(folder, seed, outcome.case, outcome.failure)
@@ -137,19 +182,22 @@ def settle(run: Run, executors: Executors, folder: str, seconds: float = SHRINK,
 
 def shrunk(outcome: Outcome, executors: Executors, seconds: float = SHRINK) -> Outcome:
     """The least case found in so many seconds that fails as this one does; the same where it does not fail again or not parse."""
-    if not parses(outcome.case):
+    end = monotonic() + seconds
+    if seconds <= 0 or not parses(outcome.case):
         return outcome
-    with Pool(partial(_of_case, executors, True), 1, SHRINK_LIMIT, fork=not executors.gpu) as pool:
+    with _pool(partial(_of_case, executors, True), executors, 1, SHRINK_LIMIT) as pool:
 
         def still(case: Case) -> Outcome | None:
-            found = pool.one(case)
+            found = pool.one(case, end)
+            if isinstance(found, Unfinished):
+                return None
             if isinstance(found, Lost):
                 found = _lost(found, lambda: case if found.step == CHECK else _fitted(case))
             alike = found.case and found.failure and found.failure.signature == outcome.failure.signature
             return found if alike else None
 
         first = still(outcome.case)
-        return reduce(first, still, seconds) if first else outcome
+        return reduce(first, still, end - monotonic()) if first else outcome
 
 
 def _fitted(case: Case) -> Case | None:

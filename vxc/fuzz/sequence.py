@@ -77,7 +77,7 @@ class Sequence:
     def _argument(self, kernel: Kernel, array: Array, used: list[Array]) -> Array:
         dims = tuple(self._dim(d, kernel.state) for d in array.dims)
         plain = array.fill[0] in ("rand", "special") and not array.pitches
-        known = [a for a in self.written if plain and a not in used and a.dtype is array.dtype and a.dims == dims]
+        known = [a for a in self.written if plain and not a.pitches and a not in used and a.dtype is array.dtype and a.dims == dims]
         if known and self.chance(0.7 if array.mode == "in" else 0.4):
             return self.dice.choice(known)
         if array.mode == "out" and not array.pitches and self.chance(0.6):

@@ -16,16 +16,24 @@ Evaluate = Callable[[Known, Expr], int]  # the value of a size, given dimensions
 
 
 def bind_code(
-    code: Code, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None, evaluate: Evaluate
+    code: Code,
+    arrays: Mapping[str, Described],
+    scalars: Mapping[str, object],
+    dims: Mapping[str, int] | None,
+    evaluate: Evaluate,
+    every_stride: bool = False,
 ) -> Binding:
-    """As `bind`, with every size and stride compared with what is written, and the shapes of missing `out` arrays complete."""
+    """As `bind`, with every size and written pitch compared with what is given, and the shapes of missing `out` arrays complete.
+
+    With `every_stride` arrays without written pitches must be contiguous; else they are copied to be.
+    """
     params = tuple(_param(p) for p in code.params)
     binding = bind(params, arrays, scalars, dims, source=code.source)
     known: dict[str, Number] = {**binding.dims, **binding.scalars}
     known |= _hidden(code, arrays, known, evaluate)
     shapes = {array.name: _shape(code, array, binding.shapes[array.name], known, evaluate) for array in code.arrays}
     for array in code.arrays:
-        if array.name in arrays:
+        if array.name in arrays and (every_stride or any(array.pitches[1:])):
             _check_strides(code, array, arrays[array.name], known, evaluate)
     return replace(binding, dims={dim.name: int(known[dim.name]) for dim in code.dims}, shapes=shapes)
 
@@ -52,7 +60,10 @@ def strides_of(array: Array) -> list[Sequence[Expr]]:
 
 
 def _hidden(code: Code, arrays: Mapping[str, Described], known: Known, evaluate: Evaluate) -> dict[str, int]:
-    """Pitches that no stride shows alone: `f32[B, M : lm, N]` has the stride lm * N. Closest packing where nothing shows them."""
+    """Pitches that no stride shows alone: `f32[B, M : lm, N]` has the stride lm * N. Closest packing where nothing shows them.
+
+    A dimension of one element shows no stride; the nearest one outside of it then does.
+    """
     found: dict[str, int] = {}
     for array in code.arrays:
         for axis, (pitch, size) in enumerate(zip(array.pitches, array.shape)):
@@ -61,9 +72,11 @@ def _hidden(code: Code, arrays: Mapping[str, Described], known: Known, evaluate:
                 continue
             found[name] = evaluate({**known, **found}, size)
             given = arrays.get(array.name)
-            if given and given.strides and axis and given.shape[axis - 1] > 1 and 0 not in given.shape:
-                inner = [evaluate({**known, **found}, e) for e in strides_of(array)[axis]]
-                found[name] = given.strides[axis - 1] // max(prod(inner), 1)
+            shown = [d for d in range(axis) if given and given.strides and given.shape[d] > 1 and 0 not in given.shape]
+            if shown:
+                factors = strides_of(array)[shown[-1]]
+                others = [evaluate({**known, **found}, e) for d, e in enumerate(factors, shown[-1] + 1) if d != axis]
+                found[name] = given.strides[shown[-1]] // max(prod(others), 1)
     return found
 
 
@@ -80,7 +93,7 @@ def _shape(code: Code, array: Array, shape: Sequence[int | None], known: Known, 
 
 
 def _check_strides(code: Code, array: Array, given: Described, known: Known, evaluate: Evaluate) -> None:
-    if not any(array.pitches[1:]) or 0 in given.shape:
+    if 0 in given.shape:
         return
     strides = given.strides or row_major(given.shape)
     for axis, factors in enumerate(strides_of(array)):

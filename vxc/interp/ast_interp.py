@@ -8,6 +8,7 @@ one after the other, on arrays that they share.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -57,26 +58,23 @@ def run_ast(
             if array.mode == "in":
                 machine.memory[array] = Storage(data, constant=True)
                 continue
-            data = _own(machine, array, poison(binding.shapes[array.name], array.dtype) if data is None else data, given=data is not None)
+            data = poison(binding.shapes[array.name], array.dtype) if data is None else np.array(data, order="C")
             watched = debug and array.mode == "out" and array in loaded
             written = np.zeros(data.shape, np.bool_) if watched else None
             machine.memory[array] = Storage(data, written=written)
         if isinstance(code, TypedProgram):
-            _run_program(machine, code)
+            _run_program(machine, code, {array: _described(machine, array, arrays.get(array.name)) for array in code.arrays})
         else:
             machine.run(code.body, Scope())
     return {array.name: machine.memory[array].data for array in code.arrays if array.mode != "in"}
 
 
-def _own(machine: Machine, array: Array, data: np.ndarray, given: bool) -> np.ndarray:
-    """A copy of the data in which rows lie as far apart as in what is given, or is declared: kernels of a program look at that."""
-    if not any(array.pitches[1:]) or 0 in data.shape:
-        return np.array(data, order="C")
-    strides = describe(data).strides if given else [prod(int(machine.run(e, Scope())) for e in factors) for factors in strides_of(array)]
-    reach = 1 + sum((n - 1) * stride for n, stride in zip(data.shape, strides))
-    copy = np.ndarray(data.shape, data.dtype, np.empty(reach, data.dtype), strides=[stride * data.itemsize for stride in strides])
-    copy[...] = data
-    return copy
+def _described(machine: Machine, array: Array, given: np.ndarray | None) -> Described:
+    """An argument of a program as its kernels see it: with the strides of what is given, else with the declared ones."""
+    if given is not None:
+        return describe(given)
+    strides = tuple(prod(int(machine.run(e, Scope())) for e in factors) for factors in strides_of(array))
+    return describe(machine.memory[array].data)._replace(strides=strides)
 
 
 def _loaded(code: Code) -> set[Array]:
@@ -87,7 +85,7 @@ def _loaded(code: Code) -> set[Array]:
     return {n.array for n in nodes if isinstance(n, (Load, Atomic))} | {n.source.array for n in nodes if isinstance(n, Copy)}
 
 
-def _run_program(machine: Machine, program: TypedProgram) -> None:
+def _run_program(machine: Machine, program: TypedProgram, described: dict[Array, Described]) -> None:
     for symbol, value in program.lets:
         machine.values[symbol] = machine.run(value, Scope())
     for array in program.locals:
@@ -97,27 +95,35 @@ def _run_program(machine: Machine, program: TypedProgram) -> None:
             raise VxcError(Diagnostic("E0705", text, program.source, array.span, help="a size is 0 or more"))
         written = np.zeros(shape, np.bool_) if machine.debug else None
         machine.memory[array] = Storage(poison(shape, array.dtype), written=written)
+        described[array] = describe(machine.memory[array].data)
     for call in program.calls:
-        _run_call(machine, call)
+        _run_call(machine, call, described)
 
 
-def _run_call(outer: Machine, call: ProgramCall) -> None:
-    """Run a kernel on the program's memory; its shapes are checked as those of any call."""
-    kernel, scalars = call.kernel, {}
+def _run_call(outer: Machine, call: ProgramCall, described: Mapping[Array, Described]) -> None:
+    """Run a kernel on the program's memory. Raises VxcError E0705 where shapes or strides do not fit it."""
+    kernel, arrays, scalars = call.kernel, {}, {}
     machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div, outer.turns)
     for param, arg in zip(kernel.params, call.args, strict=True):
         if isinstance(arg, Array):
-            machine.memory[param] = outer.memory[arg]
+            machine.memory[param], arrays[param.name] = outer.memory[arg], described[arg]
         else:
             scalars[param.name] = outer.run(arg, Scope()).item()
     dims = {dim.name: int(outer.run(size, Scope())) for dim, size in zip(kernel.dims, call.dims, strict=True)}
-    binding = bind_shapes(kernel, {array.name: describe(machine.memory[array].data) for array in kernel.arrays}, scalars, dims)
+    try:
+        binding = bind_shapes(kernel, arrays, scalars, dims, every_stride=True)
+    except VxcError as error:  # the plan of a program requires of sizes and strides alike
+        raise VxcError([replace(d, code="E0705") if d.code == "E0706" else d for d in error.diagnostics]) from None
     _bind_scalars(machine, {**binding.dims, **binding.scalars})
     machine.run(kernel.body, Scope())
 
 
 def bind_shapes(
-    code: Code, arrays: Mapping[str, Described], scalars: Mapping[str, object], dims: Mapping[str, int] | None = None
+    code: Code,
+    arrays: Mapping[str, Described],
+    scalars: Mapping[str, object],
+    dims: Mapping[str, int] | None = None,
+    every_stride: bool = False,
 ) -> Binding:
     """Check a call and give the shape of every array parameter, of missing `out` arrays too."""
 
@@ -126,7 +132,7 @@ def bind_shapes(
         _bind_scalars(machine, known)
         return int(machine.run(expr, Scope()))
 
-    return bind_code(code, arrays, scalars, dims, evaluate)
+    return bind_code(code, arrays, scalars, dims, evaluate, every_stride)
 
 
 def poison(shape: tuple[int, ...], dtype: DType) -> np.ndarray:

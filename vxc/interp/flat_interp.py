@@ -18,7 +18,7 @@ from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_,
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
 from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, span, store
-from vxc.interp.flat_move import aligned, move
+from vxc.interp.flat_move import ahead, aligned, move
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_roles import alike, done, pause, ring, role
@@ -169,7 +169,7 @@ HANDLERS: dict[str, dict] = {
     },
     "thread": _ALL | {
         "loop": serial, "shared": thread_shared, "barrier": thread_barrier, "block_index": block_index, "thread_index": thread_index,
-        "move": move, "aligned": aligned, "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
+        "move": move, "aligned": aligned, "ahead": ahead, "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
     },
 }  # fmt: skip
 for _stage, _handlers in HANDLERS.items():

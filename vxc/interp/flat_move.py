@@ -1,4 +1,4 @@
-"""Vector accesses at stage=thread: `move`, which copies several elements at once, and `aligned`, which says where it may."""
+"""Vector accesses at stage=thread: `move`, which copies several elements at once, and `aligned` and `ahead`, which say where it may."""
 
 from __future__ import annotations
 
@@ -49,3 +49,9 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
 
 def aligned(m: Machine, step: Step) -> None:
     m.env[step.inst.result.name] = np.asarray(m.storage[step.args[0].name].base % step.inst.attr("bytes") == 0)
+
+
+def ahead(m: Machine, step: Step) -> None:
+    memory, result = m.storage[step.args[0].name], step.inst.result
+    place = memory.base + m.get(step.args[1]).astype(np.int64, copy=False) * memory.dtype.bytes
+    m.env[result.name] = (-place % step.inst.attr("bytes") // memory.dtype.bytes).astype(result.dtype.numpy)

@@ -140,9 +140,9 @@ class Kernel:
 
     `params` holds Values (scalars; dimensions, which are i64) and Buffers (space 'param' or 'workspace') in call order. `done`
     are the passes already run. `attrs` are `fp` ('exact', 'contract', 'fast') and, once decided, `threads` of a block, `group`
-    lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared); in IR written by
-    hand also `min_blocks` resident on a multiprocessor. `source` is the .vx text that places are in, where it is known, and no
-    part of equality.
+    lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared), the most `blocks`
+    of a launch where that is a constant (narrow-indices); in IR written by hand also `min_blocks` resident on a multiprocessor.
+    `source` is the .vx text that places are in, where it is known, and no part of equality.
     """
 
     name: str

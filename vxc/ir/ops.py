@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
-from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
+from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, STORED
 
 TILE, TEAM, THREAD, PLAN = "tile", "team", "thread", "plan"
 ALL = (TILE, TEAM, THREAD)
@@ -50,7 +50,7 @@ class OpDef:
     @property
     def pure(self) -> bool:
         """True where the instruction may be folded, shared or dropped: its result depends on its operands alone."""
-        return self.name in SCALAR_OPS or self.name in ("cast", "sat", "reinterpret")
+        return self.name in SCALAR_OPS or self.name in ("cast", "sat", "reinterpret", "ahead")
 
 
 class Access(NamedTuple):
@@ -118,10 +118,13 @@ _ROWS = [
     OpDef("load", ("buffer", "idx*"), "elem", access="r", doc="Read one element."),
     OpDef("store", ("buffer", "idx*", "elem"), "none", access="w", doc="Write one element."),
     OpDef("move", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
-          doc="Copy `width` elements that follow one another in memory, as one access of 2, 4, 8 or 16 bytes aligned to its size, from the "
-          "second buffer to the first, one of which is local; the indices count elements in memory order."),
+          doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
+          "the second buffer to the first, one of which is local; the indices count elements in memory order."),
     OpDef("aligned", ("place",), "bool", (("bytes", AttrDef("int", True)),), (THREAD,),
           doc="Whether the buffer begins at a multiple of so many bytes; the same in the whole launch."),
+    OpDef("ahead", ("place", "index"), "index", (("bytes", AttrDef("int", True)),), (THREAD,),
+          doc="How many elements after the one at the index, counted in memory order, the first lies that begins at a multiple of so many "
+          "bytes."),
     OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
           doc="Combine the value into the element in one step; the result is the element's value before."),
     OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)),
@@ -172,8 +175,10 @@ _ROWS = [
 ]  # fmt: skip
 
 _RESULTS = {"same": "same", "bool": "bool"}
+# Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
+_PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
 _SCALARS = [
-    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), stages=ANYWHERE, doc=o.doc)
+    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _PRECISION.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
     for o in SCALAR_OPS.values()
     for _operands in [("bool", "value", "same") if o.name == "select" else ("value", *["same"] * (o.arity - 1))]
 ]

@@ -42,7 +42,7 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
     found.update(known or {})
     of = _Lookup(found)
     indices = {
-        "block_index": (0, MAX_BLOCKS - 1),
+        "block_index": (0, kernel.attr("blocks", MAX_BLOCKS) - 1),
         "thread_index": (0, kernel.attr("threads", MAX_THREADS) - 1),
     }
     for inst in kernel.insts:
@@ -51,6 +51,8 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
             continue
         if inst.op in indices:
             found[value.name] = indices[inst.op]
+        elif inst.op == "ahead":
+            found[value.name] = (0, max(0, inst.attr("bytes") // inst.operands[0].dtype.bytes - 1))
         elif inst.op == "loop":
             found[value.name] = _index(*map(of, inst.operands))
         elif inst.op in ("reduce", "scan"):

@@ -127,8 +127,8 @@ def _move(stage: str, inst: Inst) -> str | None:
         return f"`move` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
     if (to.space == "local") + (source.space == "local") != 1:
         return "`move` goes between an array of the thread (`local`) and memory that is none"
-    if inst.attr("width") == 1 or size not in (16, 32, 64, 128) or to.dtype.bits < 8:
-        return f"{inst.attr('width')} elements of {to.dtype} are no access of 2, 4, 8 or 16 bytes"
+    if size not in (8, 16, 32, 64, 128) or to.dtype.bits < 8:
+        return f"{inst.attr('width')} elements of {to.dtype} are no access of 1, 2, 4, 8 or 16 bytes"
     return None
 
 
@@ -259,7 +259,9 @@ def _launch(body: Body, i: int, inst: Inst) -> str | None:
     kernel = next((k for k in body.plan.kernels if k.name == name), None)
     if kernel is None:
         return f"there is no kernel @{name}"
-    arguments = inst.operands[1:]
+    grid, *arguments = inst.operands
+    if kernel.attr("blocks") and not (isinstance(grid, Const) and grid.value <= kernel.attr("blocks")):
+        return f"@{name} is launched over {grid} blocks, and says that it runs in {kernel.attr('blocks')} at most"
     if len(arguments) != len(kernel.params):
         return f"@{name} has {len(kernel.params)} parameters, the launch passes {len(arguments)} arguments"
     passed = {p: a for p, a in zip(kernel.params, arguments) if isinstance(p, Value)}

@@ -3,7 +3,8 @@
 Before: stage=thread, every index i64.
 After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
         too if its index cannot step past that range. What goes on in 64 bits widens its operands with `cast`. Addresses are
-        64-bit in the emitted code whatever the index type.
+        64-bit in the emitted code whatever the index type. Where all launches of a kernel are over constant numbers of blocks, its
+        attribute `blocks` is the greatest of them, which bounds `block_index`.
 
     %t = thread_index                      %t: i32 = thread_index
     %lane: i64 = mod %t, 32         ->     %lane: i32 = mod %t, 32:i32
@@ -26,7 +27,7 @@ from vxc.pass_manager import Context, Pass
 
 ARITHMETIC = frozenset("add sub mul floordiv mod ceildiv tdiv trem min max select".split())
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
-SOURCES = frozenset(("block_index", "thread_index"))
+SOURCES = frozenset(("block_index", "thread_index", "ahead"))
 
 
 class _Narrow:
@@ -55,7 +56,8 @@ class _Narrow:
             self.b.add(inst.over(map(self.narrow, inst.operands), None))
         elif wide and self.narrows(inst):
             self.now[inst.result.name] = Value(inst.result.name, I32)
-            self.b.add(inst.over(map(self.narrow, inst.operands), self.now[inst.result.name]))
+            operands = map(self.index if inst.op == "ahead" else self.narrow, inst.operands)
+            self.b.add(inst.over(operands, self.now[inst.result.name]))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
             self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
         else:
@@ -84,7 +86,7 @@ class _Narrow:
         return self.now.get(x.name, x)
 
     def index(self, x: Operand) -> Operand:
-        return x if isinstance(x, Const) else self.now.get(x.name, x)
+        return x if isinstance(x, (Const, Buffer)) else self.now.get(x.name, x)
 
     def widen(self, x: Operand) -> Operand:
         if isinstance(x, (Const, Buffer)) or x.name not in self.now:
@@ -96,9 +98,16 @@ def _fits(span: Range) -> bool:
     return I32.min <= span[0] and span[1] <= I32.max
 
 
+def _blocks(plan: Plan, kernel: Kernel) -> int | None:
+    """The most blocks that a kernel is launched over, where all launches say a constant."""
+    grids = [inst.operands[0] for inst in plan.entries if inst.op == "launch" and inst.attr("kernel") == kernel.name]
+    return max(max(1, x.value) for x in grids) if all(isinstance(x, Const) for x in grids) else None
+
+
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
+        kernel = kernel.with_attrs(blocks=_blocks(plan, kernel))
         state = _Narrow(kernel)
         kernels.append(replace(kernel, insts=state.run(kernel.insts)))
         wide = [i for i in kernel.insts if isinstance(i.result, Value) and i.result.dtype is I64]

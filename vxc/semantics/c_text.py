@@ -10,6 +10,7 @@ from __future__ import annotations
 from vxc.dtypes import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I32, I64, U64, DType
 from vxc.semantics.c_literal import c_literal
 from vxc.semantics.casts import FLOAT_MAX
+from vxc.semantics.stored import STORED
 from vxc.semantics.table import SCALAR_OPS, accepts
 
 # {0} {1} {2} the arguments, {T} the C type, {t} the dtype's name, {f} the f of `expf` for f32 and nothing for f64
@@ -102,16 +103,18 @@ def _template(name: str, dtype: DType, plain: bool) -> str:
     return table.get(name, f"vx_{name}<{{T}}>({arguments})")  # what C leaves undefined is a template of the prelude
 
 
-def c_expr(name: str, dtype: DType, *args: str, plain: bool = False) -> str:
+def c_expr(name: str, dtype: DType, *args: str, plain: bool = False, precision: str = "") -> str:
     """The CUDA expression of scalar operation `name` on expressions of the compute dtype `dtype`.
 
     `lt` of two i32: "(a < b)"; `floordiv`: "vx_floordiv<int>(a, b)". `plain` says that the caller has proven that no int
-    wraps and that what is divided is at least 0 and the divisor above 0, as in index arithmetic: then it is "(a / b)".
+    wraps and that what is divided is at least 0 and the divisor above 0, as in index arithmetic: then it is "(a / b)". `precision`
+    is one of `STORED`, for an f32 that is only stored in it: `exp` for "f16" is "vx_exp_f16(x)".
     ValueError if the operation has no such operands.
     """
     if not accepts(name, dtype) or len(args) != SCALAR_OPS[name].arity:
         raise ValueError(f"no scalar operation {name} on {len(args)} operands of {dtype}")
-    return _template(name, dtype, plain).format(*args, T=dtype.c, t=dtype.name, f="f" if dtype == F32 else "")
+    template = STORED[precision][name] if precision else _template(name, dtype, plain)
+    return template.format(*args, T=dtype.c, t=dtype.name, f="f" if dtype == F32 else "")
 
 
 # To and from f32
@@ -183,6 +186,8 @@ def c_reinterpret(expr: str, src: DType, dst: DType) -> str:
         raise ValueError(f"reinterpret needs equal widths, not {src} ({src.bits} bits) and {dst} ({dst.bits} bits)")
     if src == dst:
         return expr
+    if src.bits < 32 and not src.is_float:
+        expr = f"({src.c}){expr}"  # C computes narrow integers as int
     if dst == BOOL:
         return f"(vx_bits<unsigned char>({expr}) != 0)"
     return _wrap(expr, dst) if dst.bits == 4 else f"vx_bits<{dst.c}>({expr})"

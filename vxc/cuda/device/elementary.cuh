@@ -9,8 +9,8 @@ __device__ __forceinline__ float vx_scale_f32(float x, int n) {
   return x * __int_as_float((half + 127) << 23) * __int_as_float((n - half + 127) << 23);
 }
 
-// 1 / x for x near 1, within 1 ulp
-__device__ __forceinline__ float vx_reciprocal_near_f32(float x) {
+// 1 / x, within 1 ulp; what is below 2^-126 is 0
+__device__ __forceinline__ float vx_reciprocal_f32(float x) {
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
@@ -36,7 +36,7 @@ __device__ __forceinline__ float vx_logistic_times_f32(float w, float x, float l
   float d_low = (e - (d - 1.0f)) + vx_scale_f32(p.low, p.exponent);
   float top = left ? w * p.high : w;
   float top_low = left ? fmaf(w, p.high, -top) + w * p.low : 0.0f;
-  float y = vx_reciprocal_near_f32(d);
+  float y = vx_reciprocal_f32(d);
   float q = top * y;
   q = fmaf(fmaf(-q, d_low, fmaf(-q, d, top) + top_low), y, q);
   return vx_scale_f32(q, left ? p.exponent : 0);
@@ -73,7 +73,7 @@ __device__ __forceinline__ float vx_gelu_f32(float x) {
   vx_scaled p = vx_exp_scaled_f32(-0.5f * s, -0.5f * s_low);
   float b = 0.375f * a, b_low = fmaf(0.375f, a, -b);
   float d = 1.0f + b, back = d - 1.0f, d_low = ((1.0f - (d - back)) + (b - back)) + b_low;
-  float y = vx_reciprocal_near_f32(d);
+  float y = vx_reciprocal_f32(d);
   y = fmaf(y, fmaf(-y, d, 1.0f), y);
   float y_low = y * fmaf(-y, d_low, fmaf(-y, d, 1.0f));
   float w = b * y, w_low = fmaf(b, y, -w) + fmaf(b, y_low, b_low * y);

@@ -52,10 +52,16 @@ __device__ __forceinline__ unsigned char vx_load_u4(const unsigned char* p, long
 
 // copy so many bytes in one access, both places being multiples of them
 template <int bytes> __device__ __forceinline__ void vx_move(void* to, const void* from) {
+  if (bytes == 1) *(unsigned char*)to = *(const unsigned char*)from;
   if (bytes == 2) *(unsigned short*)to = *(const unsigned short*)from;
   if (bytes == 4) *(unsigned int*)to = *(const unsigned int*)from;
   if (bytes == 8) *(uint2*)to = *(const uint2*)from;
   if (bytes == 16) *(uint4*)to = *(const uint4*)from;
+}
+
+// elements up to the first that begins at a multiple of so many bytes
+template <int bytes, typename T> __device__ __forceinline__ int vx_ahead(const T* place) {
+  return (int)((0u - (unsigned int)(unsigned long long)place & (bytes - 1u)) / (unsigned int)sizeof(T));
 }
 
 // whether a pointer is a multiple of so many bytes

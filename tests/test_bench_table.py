@@ -1,0 +1,60 @@
+"""What is made of the benchmark's record: the table of the README, the chart; and that pages show what their records say.
+
+`pytest tests/test_bench_table.py --bless` puts the tables into the pages.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
+from benching import record, splitk, table
+from benching.cases import CASES
+from benching.record import recorded
+from flash_splitk_sweep import RECORD as SWEEP
+
+ROWS = [
+    *rows_of(SUM, vxc=0.1, reference=0.0975, copy=0.09, torch=0.2, triton=0.1), *rows_of(SOFTMAX, vxc=0.4, copy=0.1, torch=0.3),
+    *rows_of(RUNTIME, torch=1.0),
+]  # fmt: skip
+
+
+def test_the_table():
+    assert table.markdown([]) == ""
+    assert table.markdown(ROWS).splitlines() == [
+        f"H; torch 2.0, Triton 3.0. 2 of {len(CASES)} cases have run.",
+        "",
+        "| suite | case | ms | GB/s | best peer | peer / vxc | hand-written / vxc | copy / vxc |",
+        "|---|---|---|---|---|---|---|---|",
+        "| rows | rowsum_f32_1048576x64 | 0.1000 | 10 | triton 0.1000 | 1.00 | 0.97 | 0.90 |",
+        f"| rows | {SOFTMAX.name} | 0.4000 | 2 | torch 0.3000 | 0.75 |  | 0.25 |",
+        "",
+        "vxc is as fast as the best peer or faster in 1 of 2 cases, and within 3% of the hand-written kernel in 1 of 1.",
+    ]
+
+
+def test_the_chart_has_a_group_for_each_case_that_was_copied():
+    assert table.bars(ROWS) == [
+        (SUM.name, {"vxc": 0.09 / 0.1, "reference": 0.09 / 0.0975, "torch": 0.09 / 0.2, "triton": 0.09 / 0.1}),
+        (SOFTMAX.name, {"vxc": 0.1 / 0.4, "torch": 0.1 / 0.3}),
+    ]
+    assert table.bars(rows_of(RUNTIME, vxc=1.0, copy=1.0))[0][0] == f"{RUNTIME.name} (runtime)"
+
+
+@pytest.mark.parametrize(
+    "page, made_by, made",
+    [
+        ("README.md", "benching/table.py", lambda: table.markdown(recorded())),
+        ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),
+    ],
+)
+def test_tables_are_made_of_the_records(page, made_by, made, bless):
+    path = record.ROOT / page
+    before, start, rest = path.read_text("utf-8").partition(f"<!-- {made_by} -->\n")
+    shown, end, after = rest.partition("<!-- end -->\n")
+    assert start and end
+    if bless:
+        path.write_text(before + start + made() + end + after, "utf-8")
+    else:
+        assert shown == made()

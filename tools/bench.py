@@ -1,0 +1,107 @@
+"""Time kernels of vxc beside their peers on one GPU, in one process.
+
+    python tools/bench.py [SUITE ..] [--case NAME ..] [--reference DIR]     time them; write results/bench.jsonl
+    python tools/bench.py [SUITE ..] [--case NAME ..] --fresh               anywhere: is the record of this code?
+    python tools/bench.py --plot                                            anywhere: draw results/bench.png from the record
+
+Without a suite and a name, all that there are. How times are taken is at the top of `benching/timing.py`, cases and peers in
+`benching/cases.py`. The lines of the cases that ran are replaced in the record, the others kept. Hand-written kernels are no
+part of this repository: without the folder that has them, their lines stay as they were.
+
+Exit status: 0 if all is well, 1 for a record that is not of this code, 2 for what was not asked right, 3 if an implementation
+failed or gave a wrong result, 4 without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+
+from benching.cases import CASES, SUITES, Case, Kernel, kernel
+from benching.record import recorded, replaced, stale, write
+from benching.table import PLOT, plot
+from benching.timing import measured
+
+from vxc.runtime.driver import driver, unavailable
+from vxc.target import for_capability
+
+STALE, FAILED, NO_GPU = 1, 3, 4
+
+
+def chosen(suites: list[str], names: list[str]) -> list[Case]:
+    return [case for case in CASES if (not suites or case.suite in suites) and (not names or case.name in names)]
+
+
+def fresh(cases: list[Case]) -> int:
+    rows = recorded()
+    bad = stale(rows, cases)
+    total = sum(1 + len(case.peers) for case in cases)
+    devices = ", ".join(sorted({row["device"] for row in rows})) or "no device"
+    print(f"{total - len(bad)} of {total} lines are current; recorded on {devices}")
+    for (why, case), lines in groupby(bad, lambda found: found[:2]):
+        print(f"{why}: {case.suite} {case.name}: {', '.join(impl for _, _, impl in lines)}")
+    if bad:
+        print("run tools/bench.py on a machine with a GPU")
+    return STALE if bad else 0
+
+
+def run(cases: list[Case], reference: Path | None) -> int:
+    reason = unavailable()
+    if reason:
+        print(f"no GPU: {reason}", file=sys.stderr)
+        return NO_GPU
+    arch = for_capability(driver().capability(0)).name
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        kernels = pool.map(kernel, cases, [arch] * len(cases))
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a case is one kernel: more processes would only start
+        import_module("torch")  # takes a while, in which the others compile
+        kernels = list(kernels)
+    return timed(cases, kernels, measured, reference)
+
+
+def timed(cases: list[Case], kernels: list[Kernel], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None) -> int:
+    """Has each case measured; the record is written after each."""
+    failed = 0
+    for case, made in zip(cases, kernels, strict=True):
+        lines, problems = measure(case, made, reference)
+        write(replaced(recorded(), lines, [case], () if reference else ("reference",)))
+        print(f"{case.suite} {case.name}: " + ", ".join(f"{row['impl']} {row['ms']:.4f}" for row in lines), flush=True)
+        for problem in problems:
+            print(f"failed: {problem}", file=sys.stderr, flush=True)
+        failed += len(problems)
+    left = sum("reference" in case.peers for case in cases) if not reference else 0
+    if left:
+        print(f"no --reference: the hand-written kernels of {left} cases did not run, and their lines are as they were")
+    return FAILED if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python tools/bench.py", description="Time kernels of vxc beside their peers on one GPU.")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; default: all")
+    parser.add_argument("--case", nargs="+", default=[], metavar="NAME", help="only cases of these names")
+    parser.add_argument("--reference", type=Path, metavar="DIR", help="the folder of hand-written kernels")
+    parser.add_argument("--fresh", action="store_true", help="see whether the record is of this code; needs no GPU")
+    parser.add_argument("--plot", action="store_true", help=f"draw {PLOT.name} from the record; needs no GPU")
+    options = parser.parse_args()
+    for unknown in set(options.suites) - set(SUITES):
+        parser.error(f"there is no suite `{unknown}`: {', '.join(SUITES)}")
+    for unknown in set(options.case) - {case.name for case in chosen(options.suites, [])}:
+        parser.error(f"there is no case `{unknown}`: {', '.join(case.name for case in chosen(options.suites, []))}")
+    if options.reference and not options.reference.is_dir():
+        parser.error(f"{options.reference} is no folder")
+    cases = chosen(options.suites, options.case)
+    if options.plot:
+        plot(recorded(), PLOT)
+        return 0
+    return fresh(cases) if options.fresh else run(cases, options.reference)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
+
+A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Nothing here needs a GPU.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from benching.reference import LAUNCHES
+from gpu_case import key
+
+from vxc.cuda.nvrtc import Binary
+from vxc.diag import read_source
+from vxc.driver import Compiled, compile
+from vxc.dtypes import DTYPES, DType
+from vxc.ir.plan import Plan
+from vxc.source import Source
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TIMING = Path(__file__).parent / "timing.py"
+ALWAYS = ("copy", "torch", "inductor")
+EPSILON = 1e-5
+
+
+class Sample(NamedTuple):
+    """A sample: the names of its dimensions ("" where its text fixes one), the peers it has beside `ALWAYS`, and its scalars.
+
+    `along` is the dimension of its output that goes with the first one of its first input, None where every element needs all.
+    """
+
+    dims: tuple[str, ...]
+    peers: tuple[str, ...] = ()
+    scalars: tuple[tuple[str, float], ...] = ()
+    along: int | None = 0
+
+
+SAMPLES = {
+    "rowdot": Sample(("N", "")),
+    "rowsum": Sample(("M", "N"), ("triton", "cupy")),
+    "rowmax": Sample(("M", "N"), ("cupy",)),
+    "softmax": Sample(("M", "N"), ("triton",)),
+    "rmsnorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
+    "layernorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
+    "sum": Sample(("N",), ("cupy",), along=None),
+    "copy": Sample(("N",)),
+    "add": Sample(("N",)),
+    "bias_gelu": Sample(("M", "N"), ("triton",)),
+    "transpose": Sample(("M", "N"), ("triton",), along=1),
+    "dequant_u4_manual": Sample(("N", "K")),
+    "dequant_u4_parallel": Sample(("N", "K")),
+    "dequant_u4_copy": Sample(("N", "K")),
+}
+
+
+class Case(NamedTuple):
+    """A sample at one dtype and shape. `static`: the shape is known when it is compiled. `flop` is 0 where bytes are what counts."""
+
+    suite: str
+    sample: str
+    dtype: str
+    shape: tuple[int, ...]
+    static: bool = True
+    flop: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.sample}_{self.dtype}_{'x'.join(map(str, self.shape))}"
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        written = ("reference",) if self.static and self.name in LAUNCHES else ()
+        return (*written, *ALWAYS, *SAMPLES[self.sample].peers)
+
+    @property
+    def dims(self) -> dict[str, int]:
+        return {name: size for name, size in zip(SAMPLES[self.sample].dims, self.shape, strict=True) if name}
+
+    @property
+    def path(self) -> str:
+        return f"samples/{self.sample}.vx"
+
+    def defines(self, source: Source) -> dict[str, int | DType]:
+        """What is fixed when the sample is compiled."""
+        generic = {"T": DTYPES[self.dtype]} if "<T: dtype>" in source.text else {}
+        return generic | (self.dims if self.static else {})
+
+
+SHORT, MIDDLE, SQUARE, LONG = (1 << 20, 64), (131072, 1000), (8192, 8192), (64, 1 << 20)
+WIDE, ODD, FLAT = (16384, 1000), (8191, 8193), (1 << 28,)
+NORMS = ("softmax", "rmsnorm", "layernorm")
+
+CASES = (
+    Case("rows", "rowdot", "f32", SHORT),
+    *(Case("rows", "rowsum", "f32", shape) for shape in (SHORT, MIDDLE, SQUARE, LONG)),
+    Case("rows", "rowmax", "f32", SHORT),
+    *(Case("rows", sample, dtype, shape) for sample in NORMS for shape in (SQUARE, WIDE) for dtype in ("f16", "f32")),
+    Case("rows", "sum", "f32", FLAT),
+    *(Case("elementwise", sample, "f32", FLAT) for sample in ("copy", "add")),
+    Case("elementwise", "bias_gelu", "f16", ODD),
+    *(Case("transpose", "transpose", dtype, ODD) for dtype in ("f16", "f32")),
+    *(Case("runtime", sample, "f32", SHORT, static=False) for sample in ("rowsum", "rowdot")),
+    Case("runtime", "softmax", "f16", WIDE, static=False),
+    Case("runtime", "rowsum", "f32", LONG, static=False),
+    *(Case("dequant", f"dequant_u4_{form}", "f16", SQUARE) for form in ("manual", "parallel", "copy")),
+)
+SUITES = tuple(dict.fromkeys(case.suite for case in CASES))
+
+
+class Kernel(NamedTuple):
+    """What launching needs of a compiled sample, small enough to send from one process to another; `facts` go to its line."""
+
+    source: Source | None
+    plan: Plan
+    binary: Binary
+    facts: dict[str, str]
+
+
+def compiled(case: Case, arch: str) -> Compiled:
+    source = read_source(ROOT / case.path)
+    return compile(source, defines=case.defines(source), target=arch)
+
+
+def facts(case: Case, made: Compiled) -> dict[str, str]:
+    """How the line of `vxc` says what ran: sample, arch, the -D of `vxc compile`, and the key of all this."""
+    flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
+    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": key(made, TIMING)}
+
+
+def kernel(case: Case, arch: str) -> Kernel:
+    made = compiled(case, arch)
+    return Kernel(made.source, made.plan, made.binary, facts(case, made))

@@ -1,0 +1,74 @@
+"""The record `results/bench.jsonl`: one line for each case and implementation, and whether it is of this code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from benching.cases import CASES, ROOT, TIMING, Case, compiled, facts
+
+from vxc.runtime.arrays import write_file
+
+RECORD = ROOT / "tools" / "results" / "bench.jsonl"
+HERE = Path(__file__).parent
+# What decides what a peer runs, beside its own version.
+FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "peers.py", "triton": "triton_kernels.py",
+         "reference": "reference.py"}  # fmt: skip
+
+
+def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: str, facts: dict[str, str]) -> dict:
+    """One line. `gbps` counts every array once, in 10^9 bytes a second; a case that counts operations has `tflops` instead."""
+    rate = {"tflops": round(case.flop / ms / 1e9, 2)} if case.flop else {"gbps": round(nbytes / ms / 1e6, 1)}
+    known = {"suite": case.suite, "case": case.name, "impl": impl, "ms": round(ms, 5)}
+    return {**known, **rate, "relerr": float(f"{relerr:.3g}"), "device": device, **facts}
+
+
+def peer_key(case: Case, impl: str) -> str:
+    """Hash of the case and of the files that run it."""
+    texts = (repr(case).encode(), TIMING.read_bytes(), (HERE / FILES[impl]).read_bytes())
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
+
+
+def identity(row: dict) -> tuple[str, str, str]:
+    return row["suite"], row["case"], row["impl"]
+
+
+def recorded(path: Path = RECORD) -> list[dict]:
+    return [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
+
+
+def replaced(old: Iterable[dict], new: Iterable[dict], ran: Collection[Case], left: Collection[str] = ()) -> list[dict]:
+    """The old lines but those of cases that `ran`, of which implementations in `left` stay, and the new ones, in the order of
+    `CASES`; lines of cases that there are no more go."""
+    gone = {(case.suite, case.name) for case in ran}
+    kept = [row for row in old if (row["suite"], row["case"]) not in gone or row["impl"] in left]
+    rows = {identity(row): row for row in (*kept, *new)}
+    order = [(case.suite, case.name, impl) for case in CASES for impl in ("vxc", *case.peers)]
+    return [rows[at] for at in order if at in rows]
+
+
+def write(rows: Iterable[dict], path: Path = RECORD) -> None:
+    """Raises VxcError E0711."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.parent.mkdir(exist_ok=True)
+    write_file(str(path), lambda file: file.write(text.encode()))
+
+
+def stale(rows: Iterable[dict], cases: Iterable[Case], key: Callable[[Case, dict], str] | None = None) -> list[tuple[str, Case, str]]:
+    """(`stale` or `missing`, case, implementation) of each line that is not of this code."""
+    have, found = {identity(row): row for row in rows}, []
+    for case in cases:
+        for impl in ("vxc", *case.peers):
+            row = have.get((case.suite, case.name, impl))
+            if row is None or row["key"] != (key or key_now)(case, row):
+                found.append(("stale" if row else "missing", case, impl))
+    return found
+
+
+def key_now(case: Case, row: dict) -> str:
+    """The key that a line of the case would get from this code, for the arch that it was recorded for."""
+    if row["impl"] == "vxc":
+        return facts(case, compiled(case, row["arch"]))["key"]
+    return peer_key(case, row["impl"])
