@@ -158,7 +158,9 @@ def without_nvrtc(fake: FakeCuda):
         fake.kernels |= {made.symbol(k.name): k for k in made.plan.kernels}
         return Binary(made.target.name, f"cubin {next(count)}".encode(), "", "", {})
 
-    return cached_property(binary)
+    found = cached_property(binary)
+    found.__set_name__(None, "binary")
+    return found
 
 
 class Device:
@@ -176,7 +178,7 @@ class Tensor:
     """A tensor over a NumPy array."""
 
     def __init__(self, array, device=0):
-        self.array, self.ordinal, self.negated = array, device, False
+        self.array, self.ordinal, self.negated, self.freed = array, device, False, False
         self.dtype = _DTYPES[from_numpy(array.dtype)]
         self.layout, self.is_cuda, self.device = "strided", device >= 0, SimpleNamespace(type="cuda" if device >= 0 else "cpu")
 
@@ -189,7 +191,7 @@ class Tensor:
         return self.array.flags.c_contiguous
 
     def data_ptr(self):
-        return self.array.ctypes.data
+        return 0 if self.freed else self.array.ctypes.data
 
     def stride(self):
         return tuple(s // self.array.itemsize for s in self.array.strides)
@@ -223,7 +225,7 @@ class FakeTorch(SimpleNamespace):
     """`stream` is the current stream, on every device."""
 
     def __init__(self):
-        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0")
+        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0", Tensor=Tensor)
         for dtype, native in _DTYPES.items():
             setattr(self, dtype.numpy_name, native)
         self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)

@@ -119,8 +119,8 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
         return in_full
     enqueue, success = cuda().raw_launch()
     slot = prepared.slot()
-    prepared.pack(slot[0], 0, *call.values)
-    configs, function, address = step.configs, step.function, slot[1]
+    prepared.pack(slot[-2], 0, *call.values)
+    configs, function, address = step.configs, step.function, slot[0]
     several = device_count(cuda()) > 1
 
     def enqueued() -> Any:

@@ -29,8 +29,9 @@ from vxc.api.libraries import Library
 from vxc.api.prepared import Prepared
 
 _LIMIT = 4096  # remembered calls of a kernel
-# of a plan of several launches, `configs` is its `run` and `function` None
-_COLUMNS = ("device", "mask", "pop", "push", "pack", "configs", "function")
+# of a plan of several launches, `pop` is its `run` and `function` None
+_COLUMNS = ("device", "pop", "push", "function", "rare")
+_RARE = ("mask", "pack", "configs")
 
 
 def writable(params: Sequence[Parameter]) -> bool:
@@ -61,7 +62,8 @@ class Front:
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1],
             "_numbers": (int, float, bool), "_last_full": (_unlike, ()), "_last_short": (_unlike, ()),
-            "_stream": library.stream(self._module), "_current": library.current(self._module), "_empty": self._module.empty,
+            "_pointer": library.address(self._module), "_stream": library.stream(self._module),
+            "_current": library.current(self._module), "_empty": self._module.empty,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -92,8 +94,9 @@ class Front:
         mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         outs = [x for o in prepared.outs for x in (o.shape, self._library.native(self._module, o.dtype))]
         place = [self._library.place(self._module, prepared.device)] if outs else []
-        launch = (step.configs, step.function) if step else (prepared.run, None)
-        return (prepared.device, mask, prepared.slots.pop, prepared.slots.append, prepared.pack, *launch, *ends, *outs, *place)
+        rare = (mask, prepared.pack, step and step.configs, *ends)
+        pop = prepared.slots.pop if step else prepared.run
+        return (prepared.device, pop, prepared.slots.append, step and step.function, rare, *outs, *place)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -163,9 +166,8 @@ class Front:
         parts = (self._library.key.format(names[p.name]) if p.array else names[p.name] for p in decisive)
         return "".join(f"{part}, " for part in parts).rstrip() or "()"
 
-    def _columns(self, short: int, new: list[str]) -> str:
-        parts = [*_COLUMNS, *(f"end_{p.name}" for p in self._given(short) if p.array)]
-        parts += [f"{part}_{name}" for name in new for part in ("shape", "dtype")] + ["place"] * bool(new)
+    def _columns(self, new: list[str]) -> str:
+        parts = [*_COLUMNS, *(f"{part}_{name}" for name in new for part in ("shape", "dtype")), *["place"] * bool(new)]
         return "".join(f"_{part}, " for part in parts).rstrip()
 
     def _branch(self, short: int) -> list[str]:
@@ -180,22 +182,25 @@ class Front:
         values += [f"_packer_{name}({names[name]})" if name in self._packers else names[name] for name in scalars]
         packed = "".join(f"{value}, " for value in values).rstrip()
         allocated = [self._library.allocate.format(shape=f"_shape_{o}", dtype=f"_dtype_{o}", device="_place") for o in new]
+        ends = "".join(f"_end_{a}, " for a in arrays)
+        refusals = [f"{''.join(f'_{part}, ' for part in _RARE)}{ends}= _rare", *self._refusals(arrays, given)]
         inside = [
             f"_same, _row = _last_{kind}",
-            f"{self._columns(short, new)} = _row if _same({', '.join(names[a] for a in arrays)}) else _find_{kind}({every})",
+            f"{self._columns(new)} = _row if _same({', '.join(names[a] for a in arrays)}) else _find_{kind}({every})",
             *(f"_at_{a} = {self._library.pointer.format(names[a])}" for a in arrays),
             *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
             *self._made(new, names),
             "_queue = _stream(_device)",
             "if _function is not None:",
             "    _slot = _pop()",
-            f"    _memory, _address, _, {''.join(f'_was_{p.name}, ' for p in self._ordered)}= _slot",
+            f"    _address, _was_queue, _config, {''.join(f'_was_{p.name}, ' for p in self._ordered)}_memory, _ = _slot",
             f"    if {' or '.join(self._changed(names))}:",
-            *(f"        {line}" for line in self._refusals(arrays, given)),
+            *(f"        {line}" for line in refusals),
             f"        _pack(_memory, 0, {packed})",
-            f"        _slot[3:] = {self._kept(names)}",
-            "    _config = _configs[_queue]",
-            *(["else:", *(f"    {line}" for line in self._refusals(arrays, given))] if arrays else []),
+            "        _config = _configs[_queue]",
+            f"        _slot[1:-2] = _queue, _config, {self._kept(names)}",
+            "else:",
+            *(f"    {line}" for line in refusals),
         ]
         result = names[outs[0]] if len(outs) == 1 else f"({', '.join(names[o] for o in outs)})" if outs else "None"
         return [
@@ -208,7 +213,7 @@ class Front:
             "                    _status = _enqueue(_config, _function, _address, 0)[0]",
             "                    _push(_slot)",
             "                else:",
-            f"                    _status = _configs(({packed}), _queue)",
+            f"                    _status = _pop(({packed}), _queue)",
             "                if _status is _success:",
             f"                    return {result}",
         ]
@@ -220,7 +225,8 @@ class Front:
 
     def _changed(self, names: dict[str, str]) -> list[str]:
         """What differs from the call that a slot was written for. Numbers are compared as objects, for 1.0 is no 1."""
-        return [f"_was_{p.name} != _at_{p.name}" if p.array else f"_was_{p.name} is not {names[p.name]}" for p in self._ordered]
+        parts = (f"_was_{p.name} != _at_{p.name}" if p.array else f"_was_{p.name} is not {names[p.name]}" for p in self._ordered)
+        return ["_was_queue != _queue", *parts]
 
     def _kept(self, names: dict[str, str]) -> str:
         """Python's numbers cannot change, which those of other libraries may."""

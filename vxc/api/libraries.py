@@ -23,15 +23,16 @@ from vxc.runtime.arrays import CPU, ArrayView, describe
 class Library:
     """`module` is the top package of the types of its arrays; the functions of a row are given that module.
 
-    In `key` and `pointer`, `{0}` stands for an array; in `allocate`, `empty` is the module's function, `{shape}`, `{dtype}` and
-    `{device}` what `native` and `place` make of a dtype and a device. `stream` gives a function from a device to the handle of its
-    current stream, `current` one to the current device of the thread. `same(module, arrays)` gives a function that says of other arrays
-    whether they have the key and the strides of these, or None where the library has no way that is quicker than the key.
+    In `key` and `pointer`, `{0}` stands for an array and `_pointer` for what `address` gives; in `allocate`, `_empty` is the module's
+    `empty`, `{shape}`, `{dtype}` and `{device}` what `native` and `place` make of a dtype and a device. `stream` gives a function from
+    a device to the handle of its current stream, `current` one to the current device of the thread. `same(module, arrays)` gives a
+    function that says of other arrays whether they have the key and the strides of these, or None where nothing is quicker than the key.
     """
 
     module: str
     key: str
     pointer: str
+    address: Callable[[Any], Any]
     allocate: str
     native: Callable[[Any, DType], Any]
     place: Callable[[Any, int], Any]
@@ -71,7 +72,8 @@ LIBRARIES = {
         Library(
             "torch",
             key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous()",
-            pointer="{0}.data_ptr()",
+            pointer="_pointer({0})",
+            address=lambda torch: torch.Tensor.data_ptr,
             allocate="_empty({shape}, dtype={dtype}, device={device})",
             native=lambda torch, dtype: getattr(torch, dtype.numpy_name),
             place=lambda torch, device: torch.device("cuda", device),
@@ -83,6 +85,7 @@ LIBRARIES = {
             "cupy",
             key="{0}.shape, {0}.dtype, {0}.data.device_id, {0}.strides",
             pointer="{0}.data.ptr",
+            address=lambda cupy: None,
             allocate="_empty({shape}, {dtype})",
             native=lambda cupy, dtype: dtype.numpy,
             place=lambda cupy, device: device,

@@ -42,7 +42,10 @@ def packed(dtype: DType, value: int | float | bool) -> int | float:
     return scalar(dtype, value).value if CODES[dtype.name] in "HB" and dtype.is_float else int(value) if dtype.kind == "b" else value
 
 
-Slot = list[Any]  # memory, address of the first `void*[]` in it, what keeps that address; then by variable what is written, None: unknown
+Slot = list[Any]
+"""Address of the first `void*[]`, a stream and the launch configuration for it, by variable what is written (None: not known); then the
+memory itself and what keeps its address.
+"""
 
 
 class _Configs(dict):
@@ -119,7 +122,7 @@ class Prepared:
         address = ctypes.addressof(held)
         for at, target in self._tables:
             struct.pack_into(POINTER, memory, at, address + target)
-        return [memory, address + self._first, held, *self._unknown]
+        return [address + self._first, None, None, *self._unknown, memory, held]
 
     def run(self, values: Sequence[Any], stream: int) -> Any:
         """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them. Gives `success`, or
@@ -133,10 +136,10 @@ class Prepared:
 
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()
-        slot[3:] = self._unknown
-        self.pack(slot[0], 0, *values)
+        slot[3:-2] = self._unknown
+        self.pack(slot[-2], 0, *values)
         for step in self.steps:
-            status = self._enqueue(step.configs[stream], step.function, slot[1] + step.table, 0)[0]
+            status = self._enqueue(step.configs[stream], step.function, slot[0] + step.table, 0)[0]
             if status is not self.success:
                 if step is self.steps[0]:
                     return status
