@@ -231,5 +231,5 @@ class FakeTorch(SimpleNamespace):
         self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)
         self.device = lambda kind, at: at
 
-    def empty(self, shape, dtype, device):
-        return Tensor(np.empty(shape, dtype.vxc.numpy), int(str(device).removeprefix("cuda:")))
+    def empty_strided(self, shape, strides, dtype, device):
+        return Tensor(np.empty(shape, dtype.vxc.numpy), device)

@@ -9,7 +9,7 @@ from typing import Any
 from vxc.api.arguments import Parameter, matched
 from vxc.api.compiling import Recipe, Specialiser, compiled, dense
 from vxc.api.devices import arch_of, cuda, device_of
-from vxc.api.libraries import Library, allocate, is_array, library_of, view
+from vxc.api.libraries import Library, is_array, library_of, maker, view
 from vxc.api.prepared import Extent, Out, Prepared
 from vxc.api.specialise import Specialisation
 from vxc.binding import ArrayParam, bind_scalars, row_major, signature
@@ -81,7 +81,7 @@ class Calls:
         driver.adopt(device)
         with driver.active(device):
             prepared = self._find(driver, device, queue, views, scalars)
-            outs = {o.name: allocate(arrays.values(), o.name, o.shape, o.dtype, device) for o in prepared.outs}
+            outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
         views |= {name: view(array, name) for name, array in outs.items()}
         declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
         for name, param in declared.items():

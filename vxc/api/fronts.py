@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vxc.api.arguments import Parameter
-from vxc.api.libraries import Library
+from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
 
 _LIMIT = 4096  # remembered calls of a kernel
@@ -45,6 +45,11 @@ def _unlike(*_: Any) -> bool:
     return False
 
 
+def _nothing(new: int) -> tuple:
+    """A row that no call has, of as many columns as one with so many outputs to allocate."""
+    return (_unlike, *(None for _ in range(len(_COLUMNS) + new)))
+
+
 class Front:
     """`call` is the function; `remember` has it know a call. `deciding` names scalars that are part of the key, `packers` the functions
     that scalars go through which `struct` does not pack as they are. `general(kernel, args, keywords)` is a call in full.
@@ -61,9 +66,9 @@ class Front:
         self.text = "\n".join(self._text())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1],
-            "_numbers": (int, float, bool), "_last_full": (_unlike, ()), "_last_short": (_unlike, ()),
+            "_numbers": (int, float, bool), "_last_full": _nothing(0), "_last_short": _nothing(sum(p.mode == "out" for p in params)),
             "_pointer": library.address(self._module), "_stream": library.stream(self._module),
-            "_current": library.current(self._module), "_empty": self._module.empty,
+            "_current": library.current(self._module),
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -76,27 +81,27 @@ class Front:
         given = self._given(short)
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
+        arrays = [values[p.name] for p in given if p.array]
+        makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
         records = self._records[short]
         if len(records) >= _LIMIT:
             records.clear()
         prepared.slots.append(prepared.slot())  # one more for each call that found none
-        same = self._library.same(self._module, [values[p.name] for p in given if p.array])
+        same = self._library.same(self._module, arrays)
         lone = any(e.high <= e.itemsize for e in prepared.extents)
         if any(p.name in self.deciding for p in given):
             same = None  # which says nothing of numbers
-        records[self._keys[short](*(values[p.name] for p in given))] = same or _unlike, self._row(prepared, short), lone
+        records[self._keys[short](*(values[p.name] for p in given))] = lone, (same or _unlike, *self._row(prepared, short, makers))
 
-    def _row(self, prepared: Prepared, short: int) -> tuple:
+    def _row(self, prepared: Prepared, short: int, makers: list) -> tuple:
         """What `_columns` names; `mask` has the bits of addresses that must be 0."""
         step = prepared.single
         extents = {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
         mask = max((e.itemsize for e in prepared.extents), default=1) - 1
-        outs = [x for o in prepared.outs for x in (o.shape, self._library.native(self._module, o.dtype))]
-        place = [self._library.place(self._module, prepared.device)] if outs else []
         rare = (mask, prepared.pack, step and step.configs, *ends)
         pop = prepared.slots.pop if step else prepared.run
-        return (prepared.device, pop, prepared.slots.append, step and step.function, rare, *outs, *place)
+        return (prepared.device, pop, prepared.slots.append, step and step.function, rare, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -141,9 +146,9 @@ class Front:
                 "",
                 f"def _find_{kind}({given}):",
                 f"    global _last_{kind}",
-                f"    _same, _row, _lone = _{kind}[{self._key(short)}]",
+                f"    _lone, _row = _{kind}[{self._key(short)}]",
                 *self._lazy([names[p.name] for p in self._given(short) if p.array]),
-                f"    _last_{kind} = _same, _row",
+                f"    _last_{kind} = _row",
                 "    return _row",
                 "",
             ]
@@ -167,8 +172,7 @@ class Front:
         return "".join(f"{part}, " for part in parts).rstrip() or "()"
 
     def _columns(self, new: list[str]) -> str:
-        parts = [*_COLUMNS, *(f"{part}_{name}" for name in new for part in ("shape", "dtype")), *["place"] * bool(new)]
-        return "".join(f"_{part}, " for part in parts).rstrip()
+        return "".join(f"_{part}, " for part in (*_COLUMNS, *(f"make_{name}" for name in new))).rstrip()
 
     def _branch(self, short: int) -> list[str]:
         """The calls with all arguments, or with all but the outputs."""
@@ -181,22 +185,22 @@ class Front:
         scalars = [p.name for p in self._params if not p.array]
         values += [f"_packer_{name}({names[name]})" if name in self._packers else names[name] for name in scalars]
         packed = "".join(f"{value}, " for value in values).rstrip()
-        allocated = [self._library.allocate.format(shape=f"_shape_{o}", dtype=f"_dtype_{o}", device="_place") for o in new]
         ends = "".join(f"_end_{a}, " for a in arrays)
         refusals = [f"{''.join(f'_{part}, ' for part in _RARE)}{ends}= _rare", *self._refusals(arrays, given)]
         inside = [
-            f"_same, _row = _last_{kind}",
-            f"{self._columns(new)} = _row if _same({', '.join(names[a] for a in arrays)}) else _find_{kind}({every})",
+            f"_same, {self._columns(new)} = _last_{kind}",
+            f"if not _same({', '.join(names[a] for a in arrays)}):",
+            f"    _, {self._columns(new)} = _find_{kind}({every})",
             *(f"_at_{a} = {self._library.pointer.format(names[a])}" for a in arrays),
             *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
             *self._made(new, names),
             "_queue = _stream(_device)",
             "if _function is not None:",
             "    _slot = _pop()",
-            f"    _address, _was_queue, _config, {''.join(f'_was_{p.name}, ' for p in self._ordered)}_memory, _ = _slot",
+            f"    _address, _was_queue, _config, {''.join(f'_was_{p.name}, ' for p in self._ordered)}_, _ = _slot",
             f"    if {' or '.join(self._changed(names))}:",
             *(f"        {line}" for line in refusals),
-            f"        _pack(_memory, 0, {packed})",
+            f"        _pack(_slot[-2], 0, {packed})",
             "        _config = _configs[_queue]",
             f"        _slot[1:-2] = _queue, _config, {self._kept(names)}",
             "else:",
@@ -237,7 +241,7 @@ class Front:
         """Outputs that the call allocates."""
         lines = []
         for o in new:
-            lines.append(f"{names[o]} = {self._library.allocate.format(shape=f'_shape_{o}', dtype=f'_dtype_{o}', device='_place')}")
+            lines.append(f"{names[o]} = _make_{o}()")
             lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
         return lines
 

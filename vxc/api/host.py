@@ -10,7 +10,7 @@ import numpy as np
 
 from vxc.api.calls import Calls
 from vxc.api.devices import arch_of, cuda
-from vxc.api.libraries import Library, host_view, is_array, library_of, view
+from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
 from vxc.binding import row_major
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
@@ -56,4 +56,4 @@ def _new(library: Library | None, array: np.ndarray) -> Any:
         return array
     torch = library.imported
     plain = array.view(f"int{8 * array.itemsize}") if array.dtype.isbuiltin != 1 else array
-    return torch.from_numpy(np.ascontiguousarray(plain).reshape(array.shape)).view(library.native(torch, from_numpy(array.dtype)))
+    return torch.from_numpy(np.ascontiguousarray(plain).reshape(array.shape)).view(torch_dtype(torch, from_numpy(array.dtype)))
