@@ -76,6 +76,20 @@ def test_cupy_arrays_and_streams():
     assert cupy.array_equal(k(column, 1), column + 1)
 
 
+def test_arrays_of_pycuda():
+    gpuarray, driver = pytest.importorskip("pycuda.gpuarray"), pytest.importorskip("pycuda.driver")
+    driver.init()
+    context = driver.Device(0).retain_primary_context()
+    context.push()
+    try:
+        k, x = vxc.kernel(SHIFT), gpuarray.to_gpu(np.arange(1000, dtype=np.float32))
+        for n in (1, 2):
+            y = k(x, n)
+            assert isinstance(y, gpuarray.GPUArray) and np.array_equal(y.get(), x.get() + n)
+    finally:
+        context.pop()
+
+
 def test_numpy_arrays_are_copied():
     k = vxc.kernel(SHIFT)
     x = np.arange(1000, dtype=np.float32)

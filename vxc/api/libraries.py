@@ -52,6 +52,12 @@ def _torch_stream(torch: Any) -> Callable[[int], int]:
     return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
 
+def _cupy_stream(cupy: Any) -> Callable[[int], int]:
+    """As for torch."""
+    raw = getattr(sys.modules.get("cupy_backends.cuda.stream"), "get_current_stream_ptr", None)
+    return (lambda device: raw()) if raw else (lambda device: cupy.cuda.get_current_stream().ptr)
+
+
 _GUARDED = (2, 11), (2, 13)  # the versions of torch, first to last, whose guards were tried: they are no part of its interface
 
 
@@ -81,7 +87,7 @@ LIBRARIES = {
             key="{0}.shape, {0}.dtype, {0}.data.device_id, {0}.strides",
             pointer="{0}.data.ptr",
             address=lambda cupy: None,
-            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
+            stream=_cupy_stream,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
     )
