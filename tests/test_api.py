@@ -203,10 +203,18 @@ def test_the_check_of_torch_tells_tensors_apart():
 
 
 def test_without_a_gpu_it_says_what_to_install():
-    code = "import vxc, numpy as np\ntry: vxc.kernel('''" + SCALE + "''')(np.ones(3, np.float32), 2.0)\nexcept vxc.NoDeviceError as e: print(e)"
-    block = "import sys; sys.modules['cuda.bindings'] = None\n"
-    said = subprocess.run([sys.executable, "-c", block + code], capture_output=True, text=True)
-    assert said.stdout.startswith("E0603: the package cuda-bindings cannot be imported; ") and "pip install 'cuda-bindings>=13'" in said.stdout
+    code = f"""
+import sys
+sys.modules["cuda.bindings"] = None
+import numpy as np
+import vxc
+try:
+    vxc.kernel({SCALE!r})(np.ones(3, np.float32), 2.0)
+except vxc.NoDeviceError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert said.startswith("E0603: the package cuda-bindings cannot be imported; ") and "pip install 'cuda-bindings>=13'" in said
 
 
 # ---- DLPack ------------------------------------------------------------------------------------------------------------
