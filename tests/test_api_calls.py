@@ -216,6 +216,19 @@ def test_threads_do_not_share_parameters(torch):
     assert not wrong
 
 
+def test_calls_in_full_leave_nothing_behind(torch):
+    k, x = vxc.kernel(SHIFT), Tensor(floats(4))
+    for _ in range(50):
+        k(x, 1, stream=3), k(x, None, 1)
+    (prepared,) = k._calls._prepared.values()
+    assert len(prepared.slots) == 1
+
+
+def test_empty_arrays_stay_on_their_device(torch, cuda):
+    cuda.devices = 2
+    assert vxc.kernel(SHIFT)(Tensor(floats(0), 1), 1).ordinal == 1
+
+
 def test_two_devices(torch, cuda, monkeypatch, full):
     cuda.devices = 2
     monkeypatch.setattr(cuda, "device_of", lambda address: int(address == other.data_ptr()))

@@ -75,7 +75,8 @@ class Calls:
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
             _reachable(name, found, arrays[name])
-        device = device_of(driver, views)
+        own = next((library.ordinal(array) for array in arrays.values() if library.owns(array)), 0) if library else driver.current_device()
+        device = device_of(driver, views, own)
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)

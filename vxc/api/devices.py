@@ -44,8 +44,10 @@ def default_arch() -> str:
     return DEFAULT_ARCH if unavailable() else arch_of(driver(), 0)
 
 
-def device_of(found: Driver, views: Mapping[str, ArrayView]) -> int:
-    """The one device that all arrays lie on. Raises `VxcError` E0703 for several, or for memory that CUDA does not know."""
+def device_of(found: Driver, views: Mapping[str, ArrayView], empty: int) -> int:
+    """The one device that all arrays lie on, or `empty` where all are empty. Raises `VxcError` E0703 for several, or for memory that
+    CUDA does not know.
+    """
     places: dict[int, str] = {}
     for name, view in views.items():
         if not view.size:
@@ -59,4 +61,4 @@ def device_of(found: Driver, views: Mapping[str, ArrayView]) -> int:
     if len(places) > 1:
         listed = ", ".join(f"`{name}` on device {device}" for device, name in places.items())
         raise VxcError(Diagnostic("E0703", f"the arguments lie on several devices: {listed}", help="move them to one device"))
-    return next(iter(places), found.current_device())
+    return next(iter(places), empty)

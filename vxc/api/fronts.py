@@ -81,17 +81,17 @@ class Front:
         given = self._given(short)
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
-        arrays = [values[p.name] for p in given if p.array]
-        makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
-        records = self._records[short]
+        records, key = self._records[short], self._keys[short](*(values[p.name] for p in given))
+        if key in records:
+            return
         if len(records) >= _LIMIT:
             records.clear()
-        prepared.slots.append(prepared.slot())  # one more for each call that found none
-        same = self._library.same(self._module, arrays)
+        arrays = [values[p.name] for p in given if p.array]
+        makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
+        numbers = any(p.name in self.deciding for p in given)  # of which `same` says nothing
+        same = None if numbers else self._library.same(self._module, arrays)
         lone = any(e.high <= e.itemsize for e in prepared.extents)
-        if any(p.name in self.deciding for p in given):
-            same = None  # which says nothing of numbers
-        records[self._keys[short](*(values[p.name] for p in given))] = lone, (same or _unlike, *self._row(prepared, short, makers))
+        records[key] = lone, (same or _unlike, *self._row(prepared, short, makers))
 
     def _row(self, prepared: Prepared, short: int, makers: list) -> tuple:
         """What `_columns` names; `mask` has the bits of addresses that must be 0."""

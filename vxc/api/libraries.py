@@ -27,13 +27,15 @@ class Library:
 
     In `key` and `pointer`, `{0}` stands for an array and `_pointer` for what `address` gives. `stream` gives a function from a device to
     the handle of its current stream, `current` one to the current device of the thread. `same(module, arrays)` gives a function that
-    says of other arrays whether they have the key and the strides of these, or None where nothing is quicker than the key.
+    says of other arrays whether they have the key and the strides of these, or None where nothing is quicker than the key. `ordinal`
+    is the device of an array.
     """
 
     module: str
     key: str
     pointer: str
     address: Callable[[Any], Any]
+    ordinal: Callable[[Any], int]
     stream: Callable[[Any], Callable[[int], int]]
     current: Callable[[Any], Callable[[], int]]
     same: Callable[[Any, Sequence[Any]], Callable[..., bool] | None] = lambda module, arrays: None
@@ -78,6 +80,7 @@ LIBRARIES = {
             key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous()",
             pointer="_pointer({0})",
             address=lambda torch: torch.Tensor.data_ptr,
+            ordinal=lambda tensor: tensor.get_device(),
             stream=_torch_stream,
             current=lambda torch: getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device,
             same=_torch_same,
@@ -87,6 +90,7 @@ LIBRARIES = {
             key="{0}.shape, {0}.dtype, {0}.data.device_id, {0}.strides",
             pointer="{0}.data.ptr",
             address=lambda cupy: None,
+            ordinal=lambda array: array.data.device_id,
             stream=_cupy_stream,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
