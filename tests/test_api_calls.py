@@ -121,6 +121,18 @@ def test_a_program_keeps_its_workspace_for_each_stream(torch, cuda, full):
     assert len(full) == 3
 
 
+def test_a_program_refuses_what_does_not_fit_also_on_the_fast_path(torch, cuda):
+    chain, x = vxc.kernel(CHAIN), Tensor(floats(4))
+    chain(x, 2.0), chain(x, 2.0)
+    for value, words in (("a", "'a' is not a number"), (1e300, "beyond its greatest value")):
+        with pytest.raises(vxc.LaunchError, match=words):
+            chain(x, value)
+    cuda.fails += [0, "CUDA_ERROR_LAUNCH_FAILED"]
+    with pytest.raises(vxc.LaunchError, match="CUDA_ERROR_LAUNCH_FAILED"):
+        chain(x, 2.0)
+    assert np.array_equal(chain(x, 2.0).array, x.array * 2 + 1)
+
+
 def test_a_captured_program_has_memory_of_the_graph(torch, cuda):
     chain = vxc.kernel(CHAIN)
     x, y = Tensor(floats(100)), Tensor(floats(100))
@@ -159,6 +171,9 @@ def test_scalars_of_every_type_go_as_they_are_declared(torch):
         for value in (True, False) if name == "bool" else (3, 1.5) if dtype.is_float else (3, dtype.min, dtype.max):
             for _ in range(2):
                 assert k(value, Tensor(floats(3))).array.tolist() == [dtype.numpy.type(value)] * 3
+        for value in ("1e", 1e300) if name == "f32" else ("1e",) if dtype.is_float else (dtype.max + 1, dtype.min - 1, 1.5, "1"):
+            with pytest.raises(vxc.LaunchError, match=f"`v` is {name}"):
+                k(value, Tensor(floats(3)))
 
 
 def test_a_scalar_that_decides_the_grid_is_part_of_the_key(torch, cuda):

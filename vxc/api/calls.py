@@ -23,7 +23,6 @@ from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import target as target_of
 
-
 _LIMIT = 4096  # prepared calls of a kernel
 
 

@@ -4,13 +4,14 @@
         if not _others and not _more:
             if n is not _missing:
                 try:
-                    _same, _row = _last_full
-                    _mask, _function, .. = _row if _same(x, y) else _find_full(x, y, n)
-                    _at_x = x.data_ptr()
+                    _same, _device, _function, .. = _last_full
+                    if not _same(x, y):
+                        _, _device, _function, .. = _find_full(x, y, n)
+                    _at_x = _pointer(x)
                     ..
 
     def _find_full(x, y, n):
-        _last_full = _same, _row = _full[x.shape, x.dtype, x.get_device(), x.is_contiguous(), y.shape, ..]
+        _lone, _last_full = _full[x.shape, x.dtype, x.get_device(), x.is_contiguous(), y.shape, ..]
         ..
 
 A call like the last one is known by one question to the library, any other by one dict hit on what decides how it runs; where memory and
@@ -25,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vxc.api.arguments import Parameter
+from vxc.api.errors import translated
 from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
 
@@ -100,7 +102,7 @@ class Front:
         ends = (extents[p.name].high for p in self._given(short) if p.array)
         mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         rare = (mask, prepared.pack, step and step.configs, *ends)
-        pop = prepared.slots.pop if step else prepared.run
+        pop = prepared.slots.pop if step else translated()(prepared.run)
         return (prepared.device, pop, prepared.slots.append, step and step.function, rare, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------

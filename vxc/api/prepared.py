@@ -102,7 +102,7 @@ class Prepared:
         self.success = cuda.raw_launch()[1]
         self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)
-        self.pack = struct.Struct("@" + layout.format).pack_into
+        self.pack = struct.Struct(layout.format).pack_into
         self._image, self._tables, self._unknown = layout.image(), layout.tables, [None] * len(self.params)
         self.slots: list[Slot] = []
         launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
@@ -125,9 +125,10 @@ class Prepared:
         return [address + self._first, None, None, *self._unknown, memory, held]
 
     def run(self, values: Sequence[Any], stream: int) -> Any:
-        """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them. Gives `success`, or
-        the status of the first launch if that failed. Raises `VxcError` E0604 for a later one that did, `struct.error` or OverflowError
-        for a scalar that does not fit.
+        """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them.
+
+        Gives `success`, the status of the first launch if that failed, or None for a scalar that does not fit. Raises `VxcError` E0604
+        for a later launch that failed.
         """
         if not self._sizes:
             return self._launch(values, stream)
@@ -137,7 +138,10 @@ class Prepared:
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()
         slot[3:-2] = self._unknown
-        self.pack(slot[-2], 0, *values)
+        try:
+            self.pack(slot[-2], 0, *values)
+        except (struct.error, OverflowError):
+            return None
         for step in self.steps:
             status = self._enqueue(step.configs[stream], step.function, slot[0] + step.table, 0)[0]
             if status is not self.success:
@@ -155,11 +159,12 @@ class _Layout:
         variables = [(b.name, POINTER) for b in plan.buffers]
         variables += [(s.name, CODES[s.dtype.name]) for s in plan.scalars]
         variables += [(w.name, POINTER) for w in calls.workspaces]
-        self.format = "".join(code for _, code in variables)
-        self._data = bytearray(struct.calcsize("@" + self.format))
-        places = {
-            name: struct.calcsize("@" + self.format[: at + 1]) - struct.calcsize(code) for at, (name, code) in enumerate(variables)
-        }
+        self.format, places = "<", {}  # not the native one, which lets numbers overflow: so aligned here
+        for name, code in variables:
+            size = struct.calcsize(code)
+            self.format += "x" * (-struct.calcsize(self.format) % size) + code
+            places[name] = struct.calcsize(self.format) - size
+        self._data = bytearray(struct.calcsize(self.format))
         self.tables: list[tuple[int, int]] = []
         self.starts: list[int] = []
         scalars = {s.name for s in plan.scalars}
