@@ -156,6 +156,12 @@ def _move(b: Builder) -> None:
         b.emit("move", a, 0, X, 8, width=4)
 
 
+def _move_async(b: Builder) -> None:
+    tile = b.declare("shared", "tile", F32, (8,))
+    b.emit("move.async", tile, 4, X, 8, width=4)
+    b.emit("await")
+
+
 def _ahead(b: Builder) -> None:
     b.emit("ahead", X, N, bytes=16)
 
@@ -169,7 +175,8 @@ _KERNEL = {
     "continue": lambda b: _while(b, "continue"), "reduce": _reduce, "contribute": _reduce, "scan": _scan, "prefix": _scan,
     "fragment": _tile("fragment"), "copy": _copy, "gemm": _gemm, **dict.fromkeys(("ring", "acquire", "commit", "wait", "release"), _ring),
     "extern": _extern, "role": _role, "cell": _reduce, "local": _local, "shared": _tile("shared"), "barrier": _barrier, "load": _reduce,
-    "store": _store, "move": _move, "aligned": _move, "ahead": _ahead, "atomic": _atomic,
+    "store": _store, "move": _move, **dict.fromkeys(("move.async", "await"), _move_async), "aligned": _move, "ahead": _ahead,
+    "atomic": _atomic,
     "cast": _convert("cast", *DTYPES.values()), "sat": _convert("sat", F16, I32),
     "reinterpret": _convert("reinterpret", I32, F32), "block_index": _index("block_index"), "thread_index": _index("thread_index"),
     "shfl_xor": _shuffle("shfl_xor"), "shfl_up": _shuffle("shfl_up"), "shfl_idx": _shuffle("shfl_idx"),

@@ -197,12 +197,13 @@ def test_plain_operators_only_where_nothing_wraps():
         %i: i64 = mod %n, 6
         %j: i64 = floordiv %n, 16
         %o: i64 = floordiv %n, -16
+        %p: i64 = floordiv %t, 6
         """,
         "%N: i64, %n: i64, %m: i32, @x: f32[%N] in",
     )
     statements = made.replace(";", "").split("\n")[1:]
     assert [line.strip().split(" = ")[-1] for line in statements if line] == [
-        "t / 8",
+        "t >> 3",
         "t * N",
         "vx_add<long long>(n, 1ll)",
         "n & 7",
@@ -213,6 +214,7 @@ def test_plain_operators_only_where_nothing_wraps():
         "vx_mod<long long>(n, 6ll)",
         "n >> 4",
         "vx_floordiv<long long>(n, (-16ll))",
+        "t / 6",
     ]
 
 

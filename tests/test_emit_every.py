@@ -52,10 +52,14 @@ EVERYTHING = f"kernel @everything({PARAMETERS}) stage=thread {{threads=64}} {{" 
   local @u: f32[4]
   shared @sv: f32[64]
   %wide: bool = aligned @x {bytes=16}
+  %near: i64 = ahead @x, 3 {bytes=16}
   if %wide
     move @u, 0, @x, 4 {width=4}
     move @sv, 8, @u, 2 {width=2}
     move @u, 0, @z, 4 {width=2}
+    move.async @sv, 16, @x, 4 {width=4}
+    move.async @sv, 20, @x, 8 {width=1}
+    await
   end
   %m: f32 = load @c
   %0: f32 = shfl_xor %m {distance=4, width=8}

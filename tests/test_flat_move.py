@@ -67,3 +67,33 @@ def test_a_vector_access_is_one_request_of_whole_sectors():
     run(MOVING, {"x": X}, {"s": 4}, counters=counters)
     load, store = (counters.accesses[key] for key in sorted(counters.accesses))
     assert [(a.requests, a.sectors) for a in (load, store)] == [(2, 34), (2, 32)]
+
+
+ASYNC = """
+shared @s: f32[256]
+%i: i64 = mul %t, 4
+move.async @s, %i, @x, %i {width=4}
+AWAIT
+barrier {scope="block"}
+%f: i64 = sub 255, %t
+%v: f32 = load @s, %f
+store @y, %t, %v
+"""
+
+
+def asynchronous(awaits: str) -> str:
+    return grid("1", "@x: f32[16, 32] in, @y: f32[64] out", "@x, @y", ASYNC.replace("AWAIT", awaits))
+
+
+def test_what_is_copied_by_itself_is_there_once_it_is_awaited():
+    np.testing.assert_array_equal(run(asynchronous("await"), {"x": X})["y"], np.arange(255, 191, -1))
+    code, message = fault(asynchronous(""), {"x": X})
+    assert code == "E0721" and message.startswith("`s[")
+    early = asynchronous("%w: f32 = load @s, %i\nawait")
+    assert fault(early, {"x": X})[0] == "E0721"
+
+
+def test_only_lanes_that_await_find_their_elements():
+    some = "%c: bool = lt %t, 32\nif %c\nawait\nend"
+    code, message = fault(asynchronous(some), {"x": X})
+    assert code == "E0721" and message.startswith("`s[")

@@ -14,6 +14,7 @@ from semantics_kernels import with_prelude
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.driver import compile
 from vxc.dtypes import F32, I8, I16, I32, I64, U8, U16, U32, DType
+from vxc.layout.placement import Placement
 from vxc.semantics import c_expr, c_literal, evaluate
 from vxc.source import Source
 
@@ -31,6 +32,15 @@ def folded(expressions: list[str], first: str = "", **names: str) -> list[int]:
     stored = re.findall(r"st\.global\.[bu]64\s+\[%rd\d+(?:\+(\d+))?\], (%rd\d+|-?\d+);", ptx)
     values = {int(offset or 0) // 8: int(registers.get(value, value)) for offset, value in stored}
     return [values[at] for at in range(len(expressions))]
+
+
+PLACEMENTS = [Placement(pitch=(24, 26)), Placement(swizzle=(2, 16, 64)), Placement(swizzle=(4, 4, 64, 2, 2, 1024))]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
+def test_where_shared_elements_lie(placement):
+    offsets = [0, 1, 23, 24, 63, 64, 65, 130, 1023, 1024, 2047, 3000]
+    assert folded([placement.c_text(str(o)) for o in offsets]) == placement(np.array(offsets)).tolist()
 
 
 def edges(dtype: DType) -> list[int]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vxc.dtypes import BOOL, F16, F32, F64, I4, I8, I32, I64, U8, U32
+from vxc.passes.lower_reduce import fold_order
 from vxc.semantics import REDUCTIONS, Order, accumulator, check_order, dot, evaluate, parse_order, reduce, reduce_order, scan
 
 ORDERS = [(4, 1, 1, 1), (4, 3, 8, 1), (4, 8, 4, 1), (8, 12, 16, 2), (4, 16, 32, 3), (2, 1, 96, 2), (8, 64, 4, 1)]
@@ -23,7 +24,8 @@ def fold(values, op):
 
 def model(n, order, op, join, start):
     """The definition of `Order`, element by element; `join(acc, e)` adds element e to a partial."""
-    v, c, lanes, parts = order.v, order.chunk, order.lanes, order.parts
+    v, c, lanes = order.v, order.chunk, order.lanes
+    parts = order.parts or (1 if n < 32768 else 8 if n < 262144 else 64)
     span, warp = order.span(n), min(order.lanes, 32)
     results = []
     for p in range(parts):
@@ -61,6 +63,27 @@ def test_sum_prod_and_dot_follow_the_definition(fields):
     x, y = rough(n), rough(n, 2)
     want = model(n, order, np.add, lambda a, e: evaluate("fma", F32, x[e], y[e], a)[()], np.float32(-0.0))
     assert dot(x, y, F32, order) == want
+
+
+@pytest.mark.parametrize("n", [1, 32767, 32768, 32769, 262143, 262144])
+def test_parts_by_the_length(n):
+    order, x = Order(4, 4, 32, 0), rough(n)
+    assert reduce("sum", x, F32, order) == model(n, order, np.add, lambda a, e: a + x[e], np.float32(-0.0))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8, 16, 48, 64, 256])
+def test_partial_results_fold_in_the_order_of_a_reduction(parts):
+    x = rough(parts)
+    for lanes in (32, 16, 1):
+        assert reduce("sum", x, F32, fold_order(parts, lanes)) == fold(x, np.add)
+
+
+@pytest.mark.parametrize("n", [1, 3, 40, 63, 64])
+def test_lanes_that_idle_change_nothing(n):
+    """split-lengths counts on it: up to a vector for each of 16 lanes, an order of 32 gives the bits of one of 16."""
+    x = rough(n)
+    for c in (1, 4, 5, 0):
+        assert reduce("sum", x, F32, Order(4, c, 32)) == reduce("sum", x, F32, Order(4, c, 16))
 
 
 def test_leading_axes_reduce_separately():
@@ -192,7 +215,9 @@ def test_default_orders():
     assert reduce_order(1000, F32, True) == Order(4, 4, 32)
     assert reduce_order(8192, F32, True) == Order(4, 4, 256)
     assert reduce_order(1 << 20, F32, True) == Order(4, 4, 512, 32)
-    assert reduce_order(None, F16, True) == Order(8, 8, 32)
+    assert reduce_order(None, F16, True) == Order(8, 8, 32, 0)
+    assert reduce_order(None, F16, False).parts == reduce_order(None, None, True).parts == 1
+    assert reduce_order(3 << 17, F32, True).parts == 8  # a power of two
     assert reduce_order(None, I4, True).v == 32
     assert reduce_order(100, F32, False).lanes == 1 and reduce_order(100, None, True).v == 1
     assert reduce_order(None, F32, True, alone=True).parts > 1
@@ -205,7 +230,7 @@ def test_default_orders():
 def test_orders_print_and_are_checked():
     assert parse_order(str(Order(4, 8, 32, 2))) == Order(4, 8, 32, 2)
     assert check_order(Order(4, 0, 1024, 1)) is None and check_order(Order(1, 1, 96)) is None
-    for bad in (Order(0, 1, 1), Order(1, -1, 1), Order(1, 1, 48), Order(1, 1, 2048), Order(1, 1, 0), Order(1, 1, 1, 0)):
+    for bad in (Order(0, 1, 1), Order(1, -1, 1), Order(1, 1, 48), Order(1, 1, 2048), Order(1, 1, 0), Order(1, 1, 1, -1)):
         assert check_order(bad)
 
 

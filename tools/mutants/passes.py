@@ -205,13 +205,27 @@ PASSES = (
     ),
     Mutant(
         "part-empty-not-identity", "passes/split_reductions.py", "an empty part joins as the result over nothing",
-        'value = b.emit("select", b.emit("eq", extent, 0), acc.start()[0], value)', "pass",
+        'value = b.emit("select", b.emit("eq", extent, 0), self.acc.start()[0], value)', "pass",
         (LINES + "test_empty_parts_leave_the_sign_of_zero",),
     ),
     Mutant(
-        "part-not-rounded", "passes/split_reductions.py", "parts of a run-time length are not whole tiles",
-        'span = b.emit("mul", b.emit("ceildiv", b.emit("ceildiv", length, order.parts), tile), tile)',
-        'span = b.emit("ceildiv", length, order.parts)',
+        "part-not-rounded", "passes/lower_reduce.py", "parts of a run-time length are not whole tiles",
+        'return b.emit("mul", tiles, tile)', 'return b.emit("ceildiv", length, max(order.parts, 1))',
+        (FILES,),
+    ),
+    Mutant(
+        "row-past-the-last-read", "passes/rows_in_flight.py", "of rows in flight, those past the last are read beyond the array",
+        'row_at(r) if even else b.emit("min", row_at(r), b.emit("sub", limit, 1))', "row_at(r)",
+        ("test_plain_rows.py",),
+    ),
+    Mutant(
+        "length-in-no-launch", "passes/split_lengths.py", "rows of the least length of a range are in no launch",
+        'b.emit("ge", length, part.least)', 'b.emit("gt", length, part.least)',
+        ("test_plain_rows.py",),
+    ),
+    Mutant(
+        "range-wrapped-around", "passes/fuse_loops.py", "a range whose end has wrapped around is not empty",
+        'b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))', 'b.emit("max", count, 0)',
         (FILES,),
     ),
     Mutant(

@@ -112,7 +112,7 @@ def known_dimensions(plan: Plan, kernel: Kernel) -> dict[str, Form]:
     for entry in plan.entries:
         if entry.op == "eq" and isinstance(entry.operands[0], Value):
             equal[entry.result.name] = entry.operands
-        if entry.op == "require" and entry.operands[0].name in equal:
+        if entry.op == "require" and isinstance(entry.operands[0], Value) and entry.operands[0].name in equal:
             bound, value = equal[entry.operands[0].name]
             f = host.form(value)
             if bound.name in inner and all(a.name in inner for a in f.atoms()):

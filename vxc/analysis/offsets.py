@@ -54,7 +54,17 @@ class Offsets:
 
     def remainder(self, a: Operand, b: Operand) -> Form | None:
         positive = b.value > 0 if type(b) is Const else b.name in self.params
-        return self.form(a) - digit("div", self.form(a), self.form(b)) * self.form(b) if positive else None
+        return self.form(a) - self.quotient(a, b) * self.form(b) if positive else None
+
+    def quotient(self, a: Operand, b: Operand) -> Form:
+        """A quotient of a quotient, by positive constants, is one by their product."""
+        f, by = self.form(a), self.form(b)
+        if by.value is not None and by.value > 0 and len(f.terms) == 1:
+            ((factors, c),) = f.terms
+            inner = factors[0] if c == 1 and len(factors) == 1 else None
+            if isinstance(inner, Digit) and inner.kind == "div" and (inner.by.value or 0) > 0:
+                return digit("div", inner.arg, inner.by * by)
+        return digit("div", f, by)
 
     def linear(self, buffer: Buffer, indices: tuple[Operand, ...]) -> Form:
         """The offset of an element in memory, in elements."""
@@ -111,11 +121,16 @@ def run_of(f: Form, index: Atom, count: int) -> Form | None:
 
     A quotient by a multiple of `count` is the same for all of them where what it divides begins at such a multiple.
     """
-    found = f.replace(lambda u: _fixed(u, index, count) if isinstance(u, Digit) else None)
+    found = settled(f, index, count)
     if found.coefficient(index) != form(1):
         return None
     base = found.without(index)
     return None if index in base.atoms() else base
+
+
+def settled(f: Form, index: Atom, count: int) -> Form:
+    """The form with the quotients in it that are the same for each index below `count` as they are at index 0."""
+    return f.replace(lambda u: _fixed(u, index, count) if isinstance(u, Digit) else None)
 
 
 def _fixed(u: Digit, index: Atom, count: int) -> Form | None:
@@ -139,7 +154,7 @@ _RULES = {
     "fma": lambda o, a, b, c: o.form(a) * o.form(b) + o.form(c),
     "neg": lambda o, a: -o.form(a),
     "shl": _shifted,
-    "floordiv": lambda o, a, b: digit("div", o.form(a), o.form(b)),
+    "floordiv": Offsets.quotient,
     "mod": Offsets.remainder,
     "max": lambda o, a, b: call("max", (o.form(a), o.form(b))),
     "min": lambda o, a, b: call("min", (o.form(a), o.form(b))),

@@ -6,25 +6,29 @@ in memory is that of the first iteration plus the index. In an unrolled loop the
 certain arrays are aligned and certain dimensions divisible; nothing is assumed of either: `divides` and `aligned` are for the kernel to
 test. What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`); the others are
 accessed as wide as their addresses allow, for which all lanes of a warp should have an address alike.
+
+Shared arrays begin at multiples of 16 bytes; loops that access nothing else are left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Digit, Form, Unknown, atoms_of, digit, form
-from vxc.analysis.offsets import Offsets, merge, run_of
+from vxc.analysis.offsets import Offsets, merge, run_of, settled
 from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
 from vxc.dtypes import I64
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
-from vxc.ir.walk import LOOPS, Regions
+from vxc.ir.walk import Regions
 from vxc.target import WARP
 
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
 GLOBAL = ("param", "workspace")
-_REFUSED = frozenset(("loop", "while", "barrier", "break", "continue", "print", "shfl_xor", "shfl_up", "shfl_idx"))
+MEMORY = (*GLOBAL, "shared")  # what lanes share
+_REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 
 
 def candidate(inst: Inst) -> int:
@@ -50,19 +54,25 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     for at, inst in enumerate(kernel.insts):
         count = candidate(inst)
+        inside = [kernel.insts[i] for i in regions.body(at)] if count else []
         if inst.attr("deal"):  # element `first + u` instead of `first` + u * lanes, for any shift
             name = inst.result.name
-            offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + form(_shift(name))
+            shift = form(0) if meets_shared(inside) else form(_shift(name))
+            offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + shift
         else:
             offsets.define(inst)
-        inside = [kernel.insts[i] for i in regions.body(at)] if count else []
-        if any(a.buffer.space in GLOBAL for other in inside for a in accesses(other)):
+        if any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
             for other in inside:
                 offsets.define(other)
             wide = _Loop(kernel, regions, offsets, at, count, found).widened(distinct)
             if wide:
                 found.loops[at] = wide
     return found
+
+
+def meets_shared(body: Iterable[Inst]) -> bool:
+    """Whether a loop accesses shared memory, where what is dealt out begins at multiples: elements lie there as the tile has them."""
+    return any(a.buffer.space == "shared" for inst in body for a in accesses(inst))
 
 
 def _shift(index: str) -> Atom:
@@ -89,7 +99,10 @@ class _Loop:
         # unknowns that may vary in it
         self.own = {i.result.name: i for i in self.insts[at + 1 : regions.end[at]] if type(i.result) is Value}
         self.guard, self.level = self._level()
-        self.dealt = bool(kernel.insts[at].attr("deal"))
+        self.dealt = bool(kernel.insts[at].attr("deal")) and not meets_shared(kernel.insts[i] for i in regions.body(at))
+        self.conditions = [] if self.dealt else [i for i in sorted(self.level) if self._is_condition(i)]
+        for i in self.conditions:
+            self.level |= set(regions.level(regions.body(i)))
         self.quotients = dict(self._quotients())
         self.alike |= {_quotient(i).name for i in self.quotients.values()}
 
@@ -98,24 +111,51 @@ class _Loop:
         own = list(self.regions.level(self.regions.body(self.at)))
         last = own[-1] if own else -1
         guarded = last >= 0 and self.insts[last].op == "if" and self.regions.other[last] < 0
-        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._bound(last):
+        if guarded and all(OPS[self.insts[i].op].pure for i in own[:-1]) and self._tests(last):
             return last, set(self.regions.level(self.regions.body(last)))
         return -1, set(own)
 
-    def _bound(self, guard: int) -> tuple[Form, Form, Inst] | None:
-        """(first element, limit, comparison) where the condition of an `if` is that the loop's element is below a limit."""
-        name = self.insts[guard].operands[0]
-        test = next((self.insts[i] for i in range(self.at, guard) if self.insts[i].result == name), None)
-        if test is None or test.op != "lt":
-            return None
-        element, limit = map(self.offsets.form, test.operands)
-        first = self._run_of(element)
-        return None if first is None or self._varies(limit) else (first, limit, test)
+    def _tests(self, guard: int) -> tuple[Inst, ...]:
+        """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""
+        made = {self.insts[i].result: self.insts[i] for i in range(self.at, guard)}
+        found, work = [], [self.insts[guard].operands[0]]
+        while work:
+            test = made.get(work.pop())
+            if test is None or test.op not in ("and", "lt", "ge"):
+                return ()
+            if test.op == "and":
+                work += test.operands
+                continue
+            element, limit = map(self.offsets.form, test.operands)
+            if self._run_of(element) is None or self._varies(limit):
+                return ()
+            found.append(test)
+        return tuple(found)
 
     def _run_of(self, f: Form) -> Form | None:
         """As `run_of`; None where what is left may vary in the loop."""
         first = run_of(f, self.index, self.count)
         return None if first is None or self._varies(first) else first
+
+    def _is_condition(self, at: int) -> bool:
+        """Whether an `if` is one whose accesses may be widened."""
+        return self.insts[at].op == "if" and at != self.guard and self.regions.other[at] < 0 and self._kind(at) is not None
+
+    def _kind(self, at: int) -> str | None:
+        """What is known of the condition of an `if`, given what divides by now; see `conditions.kind_of`."""
+        test = self.insts[at].operands[0]
+        return kind_of(test, self.own, self.offsets.form, self._kind_of_index, self._whole) if self._computable((test,)) else None
+
+    def _kind_of_index(self, f: Form) -> str | None:
+        if not self._varies(settled(f, self.index, self.count)):
+            return SAME
+        return ENDS if self._run_of(f) is not None else None
+
+    def _whole(self, f: Form) -> bool:
+        """Whether an index is at first, or always, a multiple of the iterations, with what divides anyway."""
+        first = self._run_of(f)
+        needs = self.offsets.divisible(f if first is None else first, self.count, self.found.divides)
+        return needs is not None and all(self.found.divides.get(k, 1) >= v for k, v in needs.items())
 
     def _varies(self, f: Form) -> bool:
         return any(a == self.index or a.name in self.own for a in f.atoms())
@@ -127,25 +167,28 @@ class _Loop:
         touched: dict[str, list[int]] = {}
         for i in inside:
             for access in accesses(self.insts[i]):
-                if access.buffer.space in GLOBAL:
+                if access.buffer.space in MEMORY:
                     touched.setdefault(access.buffer.name, []).append(i)
-        writes = any("w" in a.mode for places in touched.values() for i in places for a in accesses(self.insts[i]))
+        found = [a for places in touched.values() for i in places for a in accesses(self.insts[i])]
+        writes = any("w" in a.mode and a.buffer.space in GLOBAL for a in found)
         if writes and not distinct:
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
         runs = [run for places in touched.values() for run in self._runs(places)]
         if not runs:
             return None
-        whole = False
-        if self.guard >= 0 and not self.dealt:
-            first, limit, _ = self._bound(self.guard)
-            needs = [self.offsets.divisible(f, self.count, self.found.divides) for f in (first, limit)]
-            whole = all(n is not None and all(self.found.divides.get(k, 1) >= v for k, v in n.items()) for n in needs)
-        return WideLoop(self.at, self.count, tuple(runs), self.guard, whole, self._digits(runs), self.dealt, self._shifted(runs))
+        tests = self._tests(self.guard) if self.guard >= 0 else ()
+        elements, limits = ([self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1))
+        same = all(self._whole(f) for f in (*map(self._run_of, elements), *limits))
+        whole = same and bool(tests) and not self.dealt
+        around = {self.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
+        conditions = {i: self._kind(i) for i in self.conditions if i in around}
+        digits, shift = self._digits(runs), self._shifted(runs)
+        return WideLoop(self.at, self.count, tuple(runs), self.guard, tests, whole, digits, self.dealt, shift, conditions)
 
     def _shifted(self, runs: list[Run]) -> Shift | None:
         """Met at multiples is an array that is written, if any is; None where it is not known which elements are the first of all."""
-        test = self._bound(self.guard)[2] if self.dealt and self.guard >= 0 else None
+        test = self._tests(self.guard)[0] if self.dealt and self.guard >= 0 else None
         element = self.own.get(test.operands[0].name) if test else None
         if element is None or element.op != "add" or element.operands[1] != self.insts[self.at].result:
             return None
@@ -204,8 +247,9 @@ class _Loop:
             self._miss(places, f"`{buffer.name}` is written here, and not only at the element that the iteration reads")
             return
         for offset, group in by_offset.items():
-            outside = [i for i in group if i not in self.level]
-            group = [i for i in group if i in self.level]
+            home = next((self.regions.parent[i] for i in group if i in self.level), -1)
+            outside = [i for i in group if self.regions.parent[i] != home or i not in self.level]
+            group = [i for i in group if i not in outside]
             if outside and (stored or not group):
                 self._miss(outside, "it happens only under a condition")
             elif self._varies(offset):  # not where all iterations read the same one
@@ -228,7 +272,7 @@ class _Loop:
             width = min(BYTES // buffer.dtype.bytes, self.count)
             while width > 1:
                 needs = self._needs(first, width)
-                if needs is not None:
+                if needs is not None and not (needs and buffer.space == "shared"):
                     self._need(buffer, width, needs, indices)
                     loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
                     return Run(buffer, width, loads, stores, indices, self._same(offset), within)
@@ -303,8 +347,3 @@ def slice_of(insts, regions: Regions, loop: int, values: Iterable[Operand]) -> l
             if at != loop:
                 work += insts[at].operands
     return sorted(found)
-
-
-def around(regions: Regions, at: int) -> int:
-    """The outermost loop around a position, itself counted."""
-    return next((p for p in reversed([at, *regions.parents(at)]) if regions.insts[p].op in LOOPS))

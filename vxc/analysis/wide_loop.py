@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vxc.ir.kernel import Buffer, Operand, Value
+from vxc.ir.kernel import Buffer, Inst, Operand, Value
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,22 @@ class Shift:
 class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
-    `guard` is the position of the `if` around its body, or -1; `whole` says that it decides the same for all iterations. `digits` are the
-    divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0.
+    `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
+    all hold; `whole` says that they decide the same for all iterations. `digits` are the divisions in it that go on from one iteration to
+    the next: the remainder by one up, or back to 0. `conditions` are the `if`s with accesses in them, by position: SAME in all iterations,
+    or true in all where they are at both ENDS.
     """
 
     at: int
     count: int
     runs: tuple[Run, ...]
     guard: int
+    tests: tuple[Inst, ...]
     whole: bool
     digits: tuple[int, ...]
     dealt: bool
     shift: Shift | None
+    conditions: Mapping[int, str] = field(default_factory=dict)
 
     def widths(self, run: Run) -> tuple[int, ...]:
         """Elements that an access of a run may have, widest first; several where the address decides."""

@@ -5,18 +5,23 @@ Which text an opcode has is said in `emit_ops.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from vxc.cuda.inline import inlinable
 from vxc.cuda.names import Names
 from vxc.cuda.text import bare, c_string, line_directive
 from vxc.dtypes import I32
 from vxc.ir.facts import full, ranges, uniformity
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_of
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
+from vxc.layout.placement import IN_ORDER
 from vxc.semantics import c_literal
 from vxc.target import WARP
 
 PLAIN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "tdiv": "/", "mod": "%", "trem": "%"}  # the operator of C
+MOVES = {"move": "vx_move", "move.async": "vx_move_async"}  # the device function
 DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 _PLAIN_INTS = range(-(2**31) + 1, 2**31)  # a literal without a suffix
 _LONGEST = 60  # characters of a text that is written into its use
@@ -38,7 +43,8 @@ class Body:
         self._control = uniformity(kernel, self.regions).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
-        self.moved = {x.name for inst in kernel.insts if inst.op == "move" for x in inst.operands if isinstance(x, Buffer)}
+        self.moved = {x.name for inst in kernel.insts if inst.op in MOVES for x in inst.operands if isinstance(x, Buffer)}
+        self._placements = {inst.result.name: placement_of(inst) for inst in kernel.insts if inst.op == "shared"}
         self._used = {x.name for inst in kernel.insts for x in inst.operands if isinstance(x, Value)}
         self._depth = 1
         self._line = 0  # of the source, that the last `#line` named
@@ -124,7 +130,20 @@ class Body:
         """The element that an access names, as an lvalue."""
         buffer = inst.operands[0]
         name = self.names.of(buffer.name)
-        return f"{name}[{self.offset(buffer, inst.operands[1 : 1 + len(buffer.shape)])}]" if buffer.shape else name
+        return f"{name}[{self._lies(buffer, inst.operands[1 : 1 + len(buffer.shape)])}]" if buffer.shape else name
+
+    def _lies(self, buffer: Buffer, box: tuple[Scalar, ...]) -> str:
+        """Where an element lies; where whole rows of a dimension are apart, that dimension has the pitch for its stride."""
+        row, pitch = self._placements.get(buffer.name, IN_ORDER).pitch or (0, 0)
+        axis = next((k for k in range(1, len(box)) if row == prod(n.value for n in buffer.shape[k:])), 0) if row else 0
+        if not axis:
+            return self.placed(buffer, self.offset(buffer, box))
+        inner = self.offset(replace(buffer, shape=buffer.shape[axis:]), box[axis:])
+        return f"({self.offset(replace(buffer, shape=buffer.shape[:axis]), box[:axis])}) * {pitch} + {inner}"
+
+    def placed(self, buffer: Buffer, offset: str) -> str:
+        """Where an element lies that has this offset in memory order."""
+        return self._placements.get(buffer.name, IN_ORDER).c_text(offset)
 
     def mask(self, at: int, width: int) -> str:
         """The lanes that come to a warp instruction together: the warp, or only the group where its neighbours may be elsewhere."""
@@ -137,7 +156,7 @@ class Body:
         if not self.debug:
             return
         self.place(inst)
-        if inst.op == "move":
+        if inst.op in MOVES:
             for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
                 first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
                 inside = f"0 <= {first} && {first} + {width} <= {count}"

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from vxc.cuda.emit_body import PLAIN, Body
+from vxc.cuda.emit_body import MOVES, PLAIN, Body
 from vxc.cuda.names import ascii_name
 from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
-from vxc.ir.kernel import Buffer, Const, Inst
+from vxc.ir.kernel import Buffer, Const, Inst, placement_of
 from vxc.ir.ops import DECLARES, OPS, THREAD
 from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
+
+
+GLOBAL = ("param", "workspace")  # the spaces of global memory
 
 
 def write_statements(body: Body) -> None:
@@ -37,16 +40,16 @@ def write_statements(body: Body) -> None:
 
 def _scalar(body: Body, at: int, inst: Inst) -> str:
     """As `c_expr` spells it, or with a plain operator where the ranges show that C gives the same."""
-    dtype = inst.operands[-1].dtype
-    if dtype.is_int and dtype.bits >= 32 and body.is_plain(inst):
-        return f" {PLAIN[inst.op]} ".join(map(body.short, inst.operands)).join("()")
     divisor = inst.operands[-1]
+    dtype = divisor.dtype
     if inst.op in _SHIFTS and isinstance(divisor, Const) and dtype.bits >= 32 and divisor.value > 0 and divisor.value.bit_count() == 1:
         return _SHIFTS[inst.op](body.text(inst.operands[0]), divisor.value)
+    if dtype.is_int and dtype.bits >= 32 and body.is_plain(inst):
+        return f" {PLAIN[inst.op]} ".join(map(body.short, inst.operands)).join("()")
     return c_expr(inst.op, dtype, *map(body.text, inst.operands), precision=inst.attr("precision") or "")
 
 
-_SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two; shifts of negative ints keep the sign
+_SHIFTS: dict[str, Callable[[str, int], str]] = {  # by a power of two: of negative ints too, for which `/` and `%` cost a correction
     "floordiv": lambda x, power: f"({x} >> {power.bit_length() - 1})",
     "mod": lambda x, power: f"({x} & {power - 1})",
 }
@@ -68,7 +71,7 @@ def _load(body: Body, at: int, inst: Inst) -> str:
 
 def is_packed(buffer: Buffer) -> bool:
     """Whether two elements share a byte: so they lie in global memory only."""
-    return buffer.dtype.bits == 4 and buffer.space in ("param", "workspace")
+    return buffer.dtype.bits == 4 and buffer.space in GLOBAL
 
 
 def _atomic(body: Body, at: int, inst: Inst) -> str:
@@ -133,7 +136,8 @@ def _declare(body: Body, at: int, inst: Inst) -> None:
         body.write(f"{buffer.dtype.c}* const {body.names.of(buffer.name)} = ({buffer.dtype.c}*)({ARENA} + {inst.attr('offset')});")
         return
     aligned = "__align__(16) " * (buffer.name in body.moved)
-    array = f"[{max(prod(n.value for n in buffer.shape), 1)}]" if buffer.shape else ""
+    size = placement_of(inst).size(prod(n.value for n in buffer.shape))
+    array = f"[{max(size, 1)}]" if buffer.shape else ""
     body.write(f"{'__shared__ ' * (inst.op == 'shared')}{aligned}{buffer.dtype.c} {body.names.of(buffer.name)}{array};")
 
 
@@ -143,8 +147,12 @@ def _store(body: Body, at: int, inst: Inst) -> None:
 
 def _move(body: Body, at: int, inst: Inst) -> None:
     to, index, source, start = inst.operands
-    places = [f"&{body.names.of(buffer.name)}[{bare(body.short(x))}]" for buffer, x in ((to, index), (source, start))]
-    body.write(f"vx_move<{inst.attr('width') * to.dtype.bytes}>({', '.join(places)});")
+    size = inst.attr("width") * to.dtype.bytes
+    offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
+    if size > 4 and to.space in GLOBAL:
+        offsets[0] = f"vx_whole({offsets[0]})"
+    places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
+    body.write(f"{MOVES[inst.op]}<{size}>({', '.join(places)});")
 
 
 def _loop(body: Body, at: int, inst: Inst) -> None:
@@ -208,7 +216,8 @@ STATEMENTS: dict[str, Callable[[Body, int, Inst], None]] = {
     "continue": lambda body, at, inst: body.write("continue;"),
     "extern": _extern,
     "store": _store,
-    "move": _move,
+    **dict.fromkeys(MOVES, _move),
+    "await": lambda body, at, inst: body.write("vx_await();"),
     "barrier": _barrier,
     "assert": _assert,
     "print": _print,

@@ -47,4 +47,4 @@ def _single_uses(regions: Regions) -> dict[int, int]:
 
 def _has_effect(inst: Inst) -> bool:
     enters = OPS[inst.op].opens or inst.op in ("else", "end", *TERMINATES)
-    return enters or inst.op == "barrier" or any("w" in access.mode for access in accesses(inst))
+    return enters or inst.op in ("barrier", "await") or any("w" in access.mode for access in accesses(inst))

@@ -17,7 +17,7 @@ Place = tuple[str, tuple[int, int] | None]  # the name of a loop's index in the 
 def loops_of(compiled: Compiled, name: str) -> tuple[Loop, ...]:
     """The loops of one kernel of the final plan, in program order, as they are once map-loops has decided who runs them."""
     team = compiled.after("map-loops").kernel(name)
-    fused = _fused(compiled.after("expand-tiles"), name)
+    fused = _fused(compiled.after("tile-transposes"), name)
     unrolled = _unrolled(compiled.plan.kernel(name))
     regions = Regions.of(team.insts)
     places = [at for at, inst in enumerate(team.insts) if inst.op in ("loop", "reduce", "scan", "while")]

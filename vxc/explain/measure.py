@@ -101,7 +101,7 @@ def traffic_of(kernel: Kernel, measured: Measured, target: Target) -> Traffic | 
     name = kernel.name
     if name not in measured.counters.blocks:
         return None
-    found = [count for (k, _), count in measured.counters.accesses.items() if k == name and count.space != "shared"]
+    found = [count for (k, _, _), count in measured.counters.accesses.items() if k == name and count.space != "shared"]
     minimum = _minimum(kernel, measured)
     operations = {bits: _operations(kernel, measured, bits) for bits in (32, 64)}
     total = sum(operations.values())
@@ -179,7 +179,7 @@ def _access(
     remarks: tuple[Remark, ...],
 ) -> Access:
     space, size = buffer.space, max(1, buffer.dtype.bits * width // 8)
-    found = [measured.counters.accesses.get((kernel, at), Accesses(space, size)) for at in places]
+    found = [measured.counters.accesses.get((kernel, at, buffer.name), Accesses(space, size)) for at in places]
     known = kernel in measured.counters.blocks
     requests, shared = sum(c.requests for c in found), space == "shared"
     ideal = sum(c.ideal_cycles for c in found)

@@ -31,7 +31,7 @@ def text(explanation: KernelExplanation, source: Source, arch: str) -> str:
 
 def _launch(x: Launch) -> Iterator[str]:
     blocks = f"{_count(x.grid, 'block')} of" if x.grid is not None else "blocks of"
-    yield f"  {x.kernel}: {blocks} {_count(x.threads, 'thread')}"
+    yield f"  {x.kernel}: {blocks} {_count(x.threads, 'thread')}{', not launched in this call' * (x.grid == 0)}"
     for title, words in (("registers", _registers(x)), ("occupancy", _occupancy(x)), *_measured(x)):
         if words:
             yield f"    {title:<11} {words}"
@@ -84,7 +84,7 @@ def _measured(x: Launch) -> Iterator[tuple[str, str]]:
 def _source_lines(explanation: KernelExplanation, source: Source) -> Iterator[str]:
     said: dict[int, list[str]] = {}
     several = len(explanation.launches) > 1
-    for launch in explanation.launches:
+    for launch in (x for x in explanation.launches if x.grid != 0 or not any(y.grid for y in explanation.launches)):
         own = f"{launch.kernel}: " if several else ""
         for part, words in [*((x, _loop(x)) for x in launch.loops), *((x, _access(x)) for x in launch.accesses)]:
             said.setdefault(part.line or 0, []).append(own + words)

@@ -170,8 +170,9 @@ class Machine:
 
 
 def trip_count(start, stop, step) -> np.ndarray:
-    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where the step is 0."""
-    return np.maximum(evaluate("ceildiv", I64, evaluate("sub", I64, stop, start), step), 0)
+    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where stop is not ahead or the step is 0."""
+    ahead = np.where(step > 0, start < stop, start > stop)
+    return np.where(ahead, np.maximum(evaluate("ceildiv", I64, evaluate("sub", I64, stop, start), step), 0), 0)
 
 
 def parts(node: object) -> Iterator[object]:

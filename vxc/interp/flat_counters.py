@@ -1,11 +1,11 @@
 """What stage=thread kernels would cost: issued warp instructions, 32-byte sectors of global memory, shared bank conflicts.
 
 A request is one memory instruction of one warp in which a lane runs. Global memory moves whole sectors of 32 bytes; every array
-begins at the beginning of one, as allocations do (CUDA C++ Programming Guide, "Device Memory Accesses"). Shared memory has 32 banks
-of 4 bytes, and each phase takes as many cycles as the busiest bank has different words ("Shared Memory" of compute capability 5.x,
-which later ones keep). A phase is 32 lanes of up to 4 bytes, 16 of 8, 8 of 16: the 128 bytes that all banks give at once.
+begins at the beginning of one, as allocations do (CUDA C++ Programming Guide, "Device Memory Accesses"). What a bank conflict costs
+is said in `layout/banks.py`.
 
-Counting is by (kernel, position of the instruction), and only where a `Counters` is passed to the interpreter.
+Counting is by (kernel, position of the instruction), of accesses also by the array (`move.async` has two of
+them), and only where a `Counters` is passed to the interpreter.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import numpy as np
 from vxc.interp.flat_lanes import both, minus
 from vxc.interp.flat_machine import Machine, Step, condition
 from vxc.interp.flat_memory import Memory
+from vxc.layout.banks import FAR, NOWHERE, cycles, different
 
-SECTOR, LINE = 32, 128  # bytes: a sector; all banks together
-_NOWHERE = np.iinfo(np.int64).max  # the byte that a lane which does not run accesses
-_FAR = _NOWHERE // (2 * SECTOR)  # no array reaches so far, in bytes
+SECTOR = 32  # bytes
 
 Place = tuple[str, int]  # kernel, position of the instruction
 
@@ -58,7 +57,7 @@ class Counters:
     issued: Counter[Place] = field(default_factory=Counter)  # warps
     threads: Counter[Place] = field(default_factory=Counter)
     divergent: Counter[Place] = field(default_factory=Counter)  # warps whose lanes part at this `if`
-    accesses: dict[Place, Accesses] = field(default_factory=dict)
+    accesses: dict[tuple[str, int, str], Accesses] = field(default_factory=dict)
     blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def chunks(self, kernel: str, grid: int, size: int) -> Iterator[tuple[int, int]]:
@@ -91,8 +90,8 @@ class Counters:
         size = max(1, memory.dtype.bits * width // 8)
         warps, threads = _running(m)
         byte = np.broadcast_to(memory.base + flat * memory.dtype.bits // 8, m.shape)
-        byte = byte if m.mask is True else np.where(m.mask, byte, _NOWHERE)
-        count = self.accesses.setdefault((m.program.name, step.at), Accesses(memory.space, size))
+        byte = byte if m.mask is True else np.where(m.mask, byte, NOWHERE)
+        count = self.accesses.setdefault((m.program.name, step.at, memory.name), Accesses(memory.space, size))
         count.requests += warps
         count.threads += threads
         if step.inst.op == "atomic":
@@ -101,10 +100,9 @@ class Counters:
             count.sectors += int(_count_different(byte // SECTOR).sum())
             count.ideal_sectors += int((-(-_count_different(byte // size) * size // SECTOR)).sum())
             return
-        unit = max(4, size)
-        cycles = _busiest((byte // unit).reshape(-1, LINE // unit), LINE // unit)
-        count.cycles += int(cycles.sum())
-        count.ideal_cycles += int((cycles > 0).sum())
+        taken = cycles(byte, size)
+        count.cycles += int(taken.sum())
+        count.ideal_cycles += int((taken > 0).sum())
 
 
 def _running(m: Machine) -> tuple[int, int]:
@@ -115,22 +113,15 @@ def _running(m: Machine) -> tuple[int, int]:
     return int(np.count_nonzero(active.any(axis=1))), int(np.count_nonzero(active))
 
 
-def _different(rows: np.ndarray) -> np.ndarray:
-    """Of each row, which is sorted: where a value stands for the first time; what comes from _NOWHERE does not count."""
-    new = rows < _FAR
-    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    return new
-
-
 def _count_different(rows: np.ndarray) -> np.ndarray:
     """How many different values each row holds."""
-    return np.count_nonzero(_different(np.sort(rows, axis=1)), axis=1)
+    return np.count_nonzero(different(np.sort(rows, axis=1)), axis=1)
 
 
 def _most_alike(rows: np.ndarray) -> np.ndarray:
     """The most lanes of each row that have one value."""
     rows = np.sort(rows, axis=1)
-    here = rows < _FAR
+    here = rows < FAR
     most = here.any(axis=1).astype(np.int64)
     for apart in range(1, rows.shape[1]):
         alike = ((rows[:, apart:] == rows[:, :-apart]) & here[:, apart:]).any(axis=1)
@@ -138,11 +129,3 @@ def _most_alike(rows: np.ndarray) -> np.ndarray:
             break
         most[alike] = apart + 1
     return most
-
-
-def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
-    """For each row of words, the most different words that fall into one bank (word % banks)."""
-    words = np.sort(words, axis=1)
-    new = _different(words)
-    bank = words % banks + np.arange(len(words))[:, None] * banks
-    return np.bincount(bank[new], minlength=len(words) * banks).reshape(-1, banks).max(axis=1)

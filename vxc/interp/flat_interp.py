@@ -18,7 +18,7 @@ from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_,
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
 from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, span, store
-from vxc.interp.flat_move import ahead, aligned, move
+from vxc.interp.flat_move import ahead, aligned, await_, move, move_async
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
 from vxc.interp.flat_roles import alike, done, pause, ring, role
@@ -116,6 +116,8 @@ def _unwritten(name: str, dtype: DType, space: str, shape: tuple[int, ...], stri
 
 def _launch(call: Launch, arrays: dict[str, Memory], options: dict[str, Any]) -> None:
     kernel = call.kernel
+    if call.grid == 0 and kernel.stage != "thread":  # that has no block to run anyway
+        return
     program = Program.of(kernel.name, expand(kernel.insts, kernel.params), HANDLERS[kernel.stage], _facts(kernel), kernel.source)
     pairs = list(zip(kernel.params, call.arguments, strict=True))
     env = {p.name: _number(p, argument) for p, argument in pairs if isinstance(p, Value)}
@@ -169,7 +171,8 @@ HANDLERS: dict[str, dict] = {
     },
     "thread": _ALL | {
         "loop": serial, "shared": thread_shared, "barrier": thread_barrier, "block_index": block_index, "thread_index": thread_index,
-        "move": move, "aligned": aligned, "ahead": ahead, "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
+        "move": move, "move.async": move_async, "await": await_, "aligned": aligned, "ahead": ahead,
+        "shfl_xor": shuffle, "shfl_up": shuffle, "shfl_idx": shuffle,
     },
 }  # fmt: skip
 for _stage, _handlers in HANDLERS.items():

@@ -17,6 +17,7 @@ from vxc.interp.flat_lanes import Lanes, both, either, lanes, lift, lift_lanes, 
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_races import Shadow
 from vxc.ir.kernel import Buffer
+from vxc.layout.placement import IN_ORDER, Placement
 from vxc.semantics import cast
 
 _POISON = 0x5A
@@ -25,7 +26,7 @@ _POISON = 0x5A
 @dataclass
 class Memory:
     """An array. `strides` are in elements; `written` is None where all of it was, `races` where they are not watched. `base` is its
-    address, in bytes from a multiple of 16 on.
+    address, in bytes from a multiple of 16 on; `placement` says where in a copy an element lies.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Memory:
     written: np.ndarray | None = None
     races: Shadow | None = None
     base: int = 0
+    placement: Placement = IN_ORDER
 
     @property
     def extent(self) -> int:
@@ -46,7 +48,8 @@ class Memory:
 
     def element(self, at: int) -> str:
         """`x[3, 5]`: the element at an offset, in the user's terms."""
-        at %= max(self.extent, 1)
+        at %= max(self.placement.size(self.extent), 1)
+        at = int(np.flatnonzero(self.placement(np.arange(self.extent)) == at)[0]) if self.placement is not IN_ORDER else at
         index = [0] * len(self.shape)
         for axis in sorted(range(len(self.shape)), key=lambda k: -self.strides[k]):
             index[axis], at = divmod(at, max(self.strides[axis], 1))
@@ -100,13 +103,14 @@ def local(m: Machine, step: Step) -> None:
     m.storage[step.inst.result.name] = per_lane(step.inst.result, m.shape, m.debug)
 
 
-def per_lane(buffer: Buffer, lanes_shape: tuple[int, ...], debug: bool) -> Memory:
+def per_lane(buffer: Buffer, lanes_shape: tuple[int, ...], debug: bool, placement: Placement = IN_ORDER) -> Memory:
     """Unwritten storage of constant shape, one copy for each lane."""
     shape = tuple(int(n.value) for n in buffer.shape)
-    size, copies = prod(shape), prod(lanes_shape)
+    size, copies = placement.size(prod(shape)), prod(lanes_shape)
     lead = (np.arange(copies) * size).reshape(lanes_shape)
     written = np.zeros(copies * size, bool) if debug else None
-    return Memory(buffer.name, buffer.dtype, buffer.space, shape, row_major(shape), poisoned(copies * size, buffer.dtype), lead, written)
+    data = poisoned(copies * size, buffer.dtype)
+    return Memory(buffer.name, buffer.dtype, buffer.space, shape, row_major(shape), data, lead, written, placement=placement)
 
 
 def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
@@ -125,7 +129,8 @@ def address(m: Machine, step: Step, memory: Memory) -> np.ndarray:
 
 
 def own(m: Machine, memory: Memory, flat: np.ndarray) -> np.ndarray:
-    """Offsets in each lane's own copy of an array, where there are several."""
+    """Where elements lie, given their offsets in memory order: in each lane's own copy of an array, where there are several."""
+    flat = flat if memory.placement is IN_ORDER else memory.placement(flat)
     return flat + lift(memory.lead, m.depth) if memory.space in ("local", "shared", "fragment") else flat
 
 

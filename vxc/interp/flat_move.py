@@ -1,16 +1,59 @@
-"""Vector accesses at stage=thread: `move`, which copies several elements at once, and `aligned` and `ahead`, which say where it may."""
+"""Accesses of several elements at stage=thread: `move`, `aligned` and `ahead`, which say where it may, `move.async` and `await`.
+
+What `move.async` copies is stored at the `await`. Until then its elements count as unwritten, so that reading them is a fault.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from vxc.interp.flat_lanes import both, lanes
+from vxc.interp.flat_lanes import Lanes, both, lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
 
 
+class Started(NamedTuple):
+    """Elements on their way: `values[k]` to `to + k` of `target`, by the lanes of `mask`."""
+
+    step: Step
+    mask: Lanes
+    target: Memory
+    to: np.ndarray
+    values: list[np.ndarray]
+
+
 def move(m: Machine, step: Step) -> None:
     """Raises E0720 and E0729 besides what a load and a store of each element raise."""
+    target, to, values = _read(m, step)
+    _write(m, step, target, to, values)
+
+
+def move_async(m: Machine, step: Step) -> None:
+    """Raises as `move`."""
+    target, to, values = _read(m, step)
+    if target.written is not None:
+        for k in range(len(values)):
+            target.written[active(m.mask, np.broadcast_to(to + k, m.shape))[0]] = False
+    m.pending.append(Started(step, m.mask, target, to, values))
+
+
+def await_(m: Machine, step: Step) -> None:
+    """The lanes that run it find their elements in place."""
+    here, started, m.pending = m.mask, m.pending, []
+    for x in started:
+        arrives, rest = both(here, x.mask), minus(x.mask, here)
+        if arrives is not False:
+            m.mask = arrives
+            _write(m, x.step, x.target, x.to, x.values)
+        if rest is not False:
+            m.pending.append(x._replace(mask=rest))
+    m.mask = here
+
+
+def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]:
+    """The target, where its first element is, and the elements for it."""
     width = step.inst.attr("width")
     target, source = (m.storage[step.args[at].name] for at in (0, 2))
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
@@ -21,8 +64,13 @@ def move(m: Machine, step: Step) -> None:
         if source.written is not None:
             check_written(m, step, source, start + k)
         watch(m, step, source, start + k, "r")
+    return target, to, [source.data.take(start + k) for k in range(width)]
+
+
+def _write(m: Machine, step: Step, target: Memory, to: np.ndarray, values: list[np.ndarray]) -> None:
+    for k, x in enumerate(values):
         watch(m, step, target, to + k, "w")
-        at, value = active(m.mask, *np.broadcast_arrays(to + k, source.data.take(start + k)))
+        at, value = active(m.mask, *np.broadcast_arrays(to + k, x))
         target.data[at] = value
         if target.written is not None:
             target.written[at] = True
@@ -39,7 +87,8 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
         text = f"elements {at} to {at + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
     first = np.clip(first, 0, max(last, 0))
-    off = both(m.mask, lanes((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0))
+    apart = 0 < memory.placement.run < width  # elements that do not lie together
+    off = both(m.mask, lanes(apart | ((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0)))
     if off is not False:
         at = memory.element(m.at_lane(first, m.first(off)))
         text = f"`{at}` is no place for an access of {width} elements"

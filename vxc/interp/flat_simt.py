@@ -19,7 +19,7 @@ from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
 from vxc.interp.flat_races import BLOCK, INNER, Race, Shadow, Who
-from vxc.ir.kernel import Inst
+from vxc.ir.kernel import Inst, placement_of
 from vxc.target import WARP
 
 _LIVE = 1 << 24  # elements alive at once, over all values of all warps of a chunk
@@ -48,6 +48,7 @@ class WarpMachine(Machine):
     warps: range = range(0)
     blocks: Blocks | None = None
     clock: int = 0
+    pending: list = field(default_factory=list)  # what `move.async` has started (see `flat_move`)
     groups: np.ndarray | None = None
 
     def __post_init__(self):
@@ -93,7 +94,7 @@ def shared(m: WarpMachine, step: Step) -> None:
     """One copy for each block, made by the warp that comes first."""
     name = step.inst.result.name
     if name not in m.blocks.shared:
-        memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug)
+        memory = per_lane(step.inst.result, (m.blocks.count, 1), m.debug, placement_of(step.inst))
         if step.inst.attr("offset") is not None:
             _into_arena(m, memory, step.inst.attr("offset"))
         memory.races = Shadow(memory.data.size) if m.debug else None

@@ -127,7 +127,8 @@ class Parallel(Axis):
     def __init__(self, m: TileMachine, step: Step):
         super().__init__(m, step)
         start, stop, by = bounds(m, step)
-        count = np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0)
+        ahead = np.where(by > 0, start < stop, start > stop)  # a range is empty as its ends say, also where one of them wrapped around
+        count = np.where(ahead, np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0), 0)
         inside = count if m.mask is True or not count.ndim else np.where(m.mask, count, 0)
         self.start, self.by, self.count = start, by, inside
         self.next, self.total = 0, int(inside.max(initial=0))
@@ -151,7 +152,8 @@ class Parallel(Axis):
 
     def where(self, m: TileMachine, ticks: np.ndarray) -> Place:
         if self.place is None:
-            return Place(ticks, np.asarray(0), m.spread and m.program.attrs.get("group", 2) > 1)
+            together = m.spread and m.program.attrs.get("group", 2) > 1 and not self.step.inst.attr("flight")
+            return Place(ticks, np.asarray(0), together)
         outer, thread, everyone = self.place
         if not m.spread:
             return Place(outer, lift(thread, ticks.ndim) * self.total + ticks, False)

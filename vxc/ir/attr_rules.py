@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vxc.ir.kernel import Const, Inst
+from vxc.ir.kernel import Const, Inst, placement_of
 from vxc.ir.ops import OPS, AttrDef
 from vxc.layout.layout import parse
 from vxc.semantics import Order, check_order
@@ -80,6 +80,9 @@ _VALUES: dict[str, Callable] = {
     "vector": _power_of_two,
     "bytes": _power_of_two,
     "deal": _positive,
+    "flight": _power_of_two,
+    "least": _positive,
+    "most": _positive,
     "lanes": _positive,
     "unroll": _positive,
     "warps": _positive,
@@ -99,4 +102,5 @@ def _together(inst: Inst) -> str | None:
         return f"distance {inst.attr('distance')} leaves a group of {width} lanes"
     if inst.op == "loop" and inst.operands[2:] and isinstance(inst.operands[2], Const) and inst.operands[2].value == 0:
         return "the step of a `loop` is 0"
-    return None
+    wrong = placement_of(inst).problem() if inst.op == "shared" else None
+    return wrong and f"where the elements lie: {wrong}"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import prod
 from operator import is_
 from typing import Union
 
 import numpy as np
 
 from vxc.dtypes import BOOL, F32, F64, I64, DType
+from vxc.layout.placement import IN_ORDER, Placement
 from vxc.semantics import cast
 from vxc.source import Source, Span
 
@@ -129,6 +131,18 @@ class Inst:
     def with_attrs(self, **changes) -> Inst:
         """The same instruction with attributes set; None removes one. Attributes are kept in name order."""
         return Inst(self.op, self.operands, self.result, _merged(self.attrs, changes), self.loc)
+
+
+def placement_of(declaration: Inst) -> Placement:
+    """Where the elements of a shared array lie, as its declaration says."""
+    given = {name: declaration.attr(name) for name in ("pitch", "swizzle") if declaration.attr(name)}
+    return Placement(**given) if given else IN_ORDER
+
+
+def shared_bytes(declaration: Inst) -> int:
+    """What a shared array takes."""
+    buffer = declaration.result
+    return placement_of(declaration).size(prod(n.value for n in buffer.shape)) * buffer.dtype.bytes
 
 
 STAGES = ("tile", "team", "thread")

@@ -55,7 +55,8 @@ class OpDef:
 
 class Access(NamedTuple):
     """One access of an instruction: `box` is the index tuple (empty for a cell, and where an instruction takes a whole buffer or
-    counts its elements in memory order), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is: none goes on behind it.
+    counts its elements in memory order), `mode` 'r', 'w' or 'rw' (atomic). It is done when the instruction is; those of `move.async` go
+    on until an `await`.
     """
 
     buffer: Buffer
@@ -68,7 +69,8 @@ _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
     ("kind", AttrDef("str", True, ("parallel", "serial", "unroll"))),
     # Why iterations of a parallel loop may run in any order: "proved" (by prove-parallel), the reason that the author gave, or
-    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "one iteration".
+    # what a loop that the compiler made is over: "tile" (elements of a tile), "parts" (of a reduction), "row" (its elements),
+    # "one iteration".
     ("independent", AttrDef("str")),
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
     ("unroll", AttrDef("int")),
@@ -76,14 +78,18 @@ _LOOP_ATTRS = (
     # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a
     # row too
     ("deal", AttrDef("int")),
+    # What it copies from global to shared memory may be under way until its end: no two iterations access one element there.
+    ("async", AttrDef("bool")),
     ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
+    ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
     ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
     _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
+_LENGTH = (("least", AttrDef("int")), ("most", AttrDef("int")))  # what the launch knows of the number of elements
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
 
@@ -95,7 +101,7 @@ _ROWS = [
     OpDef("if", ("bool",), attrs=(_UNIFORM,), opens=True, doc="Run up to `else` or `end` where the operand is true."),
     OpDef("else", doc="The other arm of the innermost open `if`."),
     OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
-          ("layout", AttrDef("str"))), MATHS, opens=True,
+          ("layout", AttrDef("str")), *_LENGTH), MATHS, opens=True,
           doc="For each element in 0..n, run the body, whose one `contribute` feeds the cell; after `end` the cell holds the reduction."),
     OpDef("scan", ("index",), "index", (_ORDER, ("layout", AttrDef("str"))), MATHS, opens=True,
           doc="For each element in 0..n, run the body; `prefix` in it gives inclusive prefix values along the loop."),
@@ -110,8 +116,9 @@ _ROWS = [
     # Storage ---------------------------------------------------------------------------------------------------------------
     OpDef("cell", (), "buffer", doc="A variable of each thread; before its first store it holds nothing."),
     OpDef("local", (), "buffer", doc="An array of each thread, constant shape."),
-    OpDef("shared", (), "buffer", (("offset", AttrDef("int")),), ALL, "block",
-          doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes."),
+    OpDef("shared", (), "buffer", (("offset", AttrDef("int")), ("pitch", AttrDef("ints")), ("swizzle", AttrDef("ints"))), ALL, "block",
+          doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes, `pitch` or `swizzle` where "
+          "in it an element lies (see vxc/layout/placement.py)."),
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------
@@ -120,6 +127,10 @@ _ROWS = [
     OpDef("move", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order."),
+    OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
+          doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
+          "`await`."),
+    OpDef("await", (), "none", (), (THREAD,), doc="Wait until what this thread has started by `move.async` is there."),
     OpDef("aligned", ("place",), "bool", (("bytes", AttrDef("int", True)),), (THREAD,),
           doc="Whether the buffer begins at a multiple of so many bytes; the same in the whole launch."),
     OpDef("ahead", ("place", "index"), "index", (("bytes", AttrDef("int", True)),), (THREAD,),

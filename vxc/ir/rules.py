@@ -124,7 +124,12 @@ def _move(stage: str, inst: Inst) -> str | None:
     to, _, source, _ = inst.operands
     size = inst.attr("width") * to.dtype.bits
     if to.dtype is not source.dtype:
-        return f"`move` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
+        return f"`{inst.op}` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
+    if inst.op == "move.async":
+        if to.space != "shared" or source.space not in ("param", "workspace"):
+            return "`move.async` goes from global memory to shared memory"
+        whole = size in (32, 64, 128) and to.dtype.bits >= 8
+        return None if whole else f"{inst.attr('width')} elements of {to.dtype} are no access of 4, 8 or 16 bytes"
     if (to.space == "local") + (source.space == "local") != 1:
         return "`move` goes between an array of the thread (`local`) and memory that is none"
     if size not in (8, 16, 32, 64, 128) or to.dtype.bits < 8:
@@ -303,7 +308,7 @@ RULES = (
     RuleDef("E0513", _operands, alone=True),
     RuleDef("E0515", attributes_problem, alone=True),
     RuleDef("E0514", _result, alone=True),
-    RuleDef("E0513", _move, lambda row, stage: row.name == "move", alone=True),
+    RuleDef("E0513", _move, lambda row, stage: row.name in ("move", "move.async"), alone=True),
     RuleDef("E0517", _place, lambda row, stage: row.name in ("break", "continue", "contribute", "prefix", "reduce")),
     RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),
     RuleDef("E0519", _writable, lambda row, stage: "w" in row.access, alone=True),

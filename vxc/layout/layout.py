@@ -128,6 +128,14 @@ def spread(v: int, lanes: int, name: str = "e") -> Layout:
     return Layout((Dim(name),), thread, slot)
 
 
+def dealing(layout: Layout) -> tuple[int, int]:
+    """The (v, lanes) of a layout as `spread` makes it. Where one lane has all, v is 1."""
+    numbers = [term for term in layout.thread if isinstance(term, int)]
+    if "%" not in layout.thread:
+        return 1, 1
+    return (numbers[0] if len(numbers) > 1 else 1), numbers[-1]
+
+
 def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:
     stack: list[np.ndarray] = []
     for term in program:

@@ -33,6 +33,11 @@ class Accumulator:
     def dtypes(self) -> tuple[DType, ...]:
         return (self.dtype, I64) if self.finds_index else (self.dtype,)
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the result depends on how elements are grouped."""
+        return self.dtype.is_float and REDUCTIONS[self.op].ordered
+
     def start(self) -> State:
         first = constant(identity(self.op, self.dtype).item(), self.dtype)
         return (first, Const(-1)) if self.finds_index else (first,)
@@ -107,10 +112,15 @@ def kind_of(count: int) -> str:
     return "unroll" if count <= UNROLLED else "serial"
 
 
-def fold_halves(b: Builder, acc: Accumulator, slots: Slots, count: int) -> None:
-    """k slots into slot 0 by h = (k+1)//2: a[i] joins a[i+h] where i+h < k, then k = h."""
+def fold_halves(b: Builder, acc: Accumulator, slots: Slots, count: int, live: Scalar | None = None) -> None:
+    """k slots into slot 0 by h = (k+1)//2: a[i] joins a[i+h] where i+h < k, then k = h.
+
+    `live` says how many slots hold anything, where that is known only at run time; both are then powers of two.
+    """
     while count > 1:
         half = (count + 1) // 2
-        with b.loop(0, count - half, kind=kind_of(count)) as i:
+        known = live is None or isinstance(live, Const)
+        rest = Const(count - half) if known else b.emit("select", b.emit("gt", live, half), Const(half), 0)
+        with b.loop(0, rest, kind=kind_of(count) if known else "serial") as i:
             slots.put(b, acc.join(b, slots.get(b, i), slots.get(b, b.emit("add", i, half))), i)
         count = half

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vxc.analysis.forms import Atom, form
-from vxc.analysis.offsets import Offsets
-from vxc.analysis.vector_width import BYTES, GLOBAL
+from vxc.analysis.forms import Atom
+from vxc.analysis.offsets import Offsets, run_of
+from vxc.analysis.vector_width import BYTES, GLOBAL, MEMORY
 from vxc.ir.kernel import Const, Inst
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
@@ -39,7 +39,7 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
         offsets.define(inst)
     touched = {a.buffer.name: a.buffer for inst in body for a in accesses(inst)}
     declared = {inst.result.name for inst in body if inst.op == "cell"}
-    strange = [name for name, buffer in touched.items() if buffer.space not in GLOBAL and name not in declared]
+    strange = [name for name, buffer in touched.items() if buffer.space not in MEMORY and name not in declared]
     if strange:
         return Choice(1)
     if not (alone or _apart(insts, inside)):
@@ -55,8 +55,11 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
 
 
 def _apart(insts: Sequence[Inst], inside: range) -> bool:
-    """Whether nothing outside of the loop accesses what it writes, or writes what it accesses."""
-    here, there = ([a for i, inst in enumerate(insts) if (i in inside) == own for a in accesses(inst)] for own in (True, False))
+    """Whether nothing outside of the loop accesses the global memory that it writes, or writes what it accesses. Around loops that meet
+    in shared memory there are barriers, whoever runs their iterations.
+    """
+    found = [(i in inside, a) for i, inst in enumerate(insts) for a in accesses(inst) if a.buffer.space in GLOBAL]
+    here, there = ([a for within, a in found if within == own] for own in (True, False))
 
     def meet(writers, others) -> bool:
         return not {a.buffer.name for a in writers if "w" in a.mode}.isdisjoint(a.buffer.name for a in others)
@@ -69,8 +72,8 @@ def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: I
     index, found = Atom(loop.result.name), set()
     for i in Regions.of(insts).level(inside):
         for access in accesses(insts[i]):
-            if access.buffer.space in GLOBAL and access.buffer.dtype.bits >= 8:
+            if access.buffer.space in MEMORY and access.buffer.dtype.bits >= 8:
                 f = offsets.linear(access.buffer, access.box)
-                if f.coefficient(index) == form(1) and index not in f.without(index).atoms():
+                if run_of(f, index, max(2, BYTES // access.buffer.dtype.bytes)) is not None:
                     found.add(access.buffer.dtype.bytes)
     return found

@@ -51,6 +51,7 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
             fused_ends |= {regions.end[i] for i in loops[1:]}
             names_ = ", ".join(source_name(insts[i].result.name) for i in loops)
             context.applied(f"parallel {names_} are one loop", kernel.name, inst.loc)
+            _inner_lines([insts[i] for i in loops], kernel.name, context)
             at = body
             continue
         if inst.op == "end" and at not in fused_ends:
@@ -62,6 +63,15 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
                 opened.append(result)
         at += 1
     return replace(kernel, insts=tuple(b.insts))
+
+
+def _inner_lines(loops: list[Inst], kernel: str, context: Context) -> None:
+    """Say it of loops on other lines than the outermost, too, where they stand."""
+    first = source_name(loops[0].result.name)
+    for loop in loops[1:]:
+        if loop.loc and loops[0].loc and loop.loc[0] != loops[0].loc[0]:
+            name = source_name(loop.result.name)
+            context.applied(f"parallel {name} is one loop with parallel {first} (line {loops[0].loc[0]}) around it", kernel, loop.loc)
 
 
 def _refused(kernel: Kernel, regions: Regions, at: int, context: Context) -> None:
@@ -127,7 +137,13 @@ def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
         return Const(trip_count(start.value, stop.value, step.value))
     if start == Const(0) and step == Const(1):
         return stop if loop.operands[1].name in dims else b.emit("max", stop, 0)
-    return b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
+    count = b.emit("ceildiv", b.emit("sub", stop, start), step)
+    if start == Const(0):
+        return b.emit("max", count, 0)
+    up, down = b.emit("lt", start, stop), b.emit("gt", start, stop)  # the difference alone may have wrapped around
+    if isinstance(step, Const):
+        return b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))
+    return b.emit("select", b.emit("select", b.emit("gt", step, 0), up, down), b.emit("max", count, 0), Const(0))
 
 
 def run(plan: Plan, context: Context) -> Plan:

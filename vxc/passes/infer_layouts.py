@@ -2,7 +2,8 @@
 
 Before: stage=team; fragments are declared, loops are mapped.
 After:  a fragment whose every access is to the element with the number of its own loop's index is spread over the group of
-        lanes that runs an iteration, in a `grid` the whole block: element e (row-major) is in lane e % group, slot e // group.
+        lanes that runs an iteration, in a `grid` the whole block: element e (row-major) is in lane e % group, slot e // group, or,
+        if reductions run over it, where their order deals it, V elements in a row to a lane; the loops over it have its layout.
         Any other fragment, and one that would take more than REGISTERS of a lane, lives in shared memory, through which lanes
         exchange what is not theirs. Shared arrays stay as they are.
 
@@ -15,6 +16,7 @@ Ownership is shown by enumeration: the indices of each access are evaluated for 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -27,7 +29,9 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import spread
 from vxc.pass_manager import Context, Pass
+from vxc.semantics import Order
 
+SHARED = ("reduce", "scan")  # run by all lanes of a group together
 REGISTERS = 128  # of 4 bytes, that a lane gives one fragment at most
 
 
@@ -42,15 +46,15 @@ class _Owners:
 
     def foreign(self, at: int, buffer: Buffer, box) -> str | None:
         """Why the access is not to the own element, or None."""
-        loops = [p for p in self.regions.parents(at) if self.insts[p].attr("map") in ("lanes", "teams")]
+        loops = self.around(at)
         if not loops:
             return "it is accessed outside of a loop spread over threads"
-        loop = loops[0]
-        if len(loops) > 1 or self.insts[loop].attr("map") == "teams":
+        loop = loops[-1]
+        inner = [p for p in loops[:-1] if self.insts[p].op == "loop"]
+        if inner or self.insts[loop].op == "scan" or self.insts[loop].attr("map") == "teams":
             return "it is accessed in a loop inside a loop spread over threads"
-        bounds = [x.value for x in self.insts[loop].operands if isinstance(x, Const)]
         count = prod(n.value for n in buffer.shape)
-        if bounds != [0, count][: len(self.insts[loop].operands)] or len(bounds) != len(self.insts[loop].operands):
+        if self.bounds(loop) != [0, count]:
             return "the loop does not run over its elements"
         places = [self.evaluate(x, loop, count) for x in box]
         if any(p is None for p in places):
@@ -59,6 +63,16 @@ class _Owners:
         for place, extent in zip(places, buffer.shape):
             flat = flat * extent.value + place
         return None if np.array_equal(flat, np.arange(count)) else "another thread's element is accessed"
+
+    def around(self, at: int) -> list[int]:
+        """The loops over lanes or teams, reductions and scans around a position, innermost first."""
+        return [p for p in self.regions.parents(at) if self.insts[p].op in SHARED or self.insts[p].attr("map") in ("lanes", "teams")]
+
+    def bounds(self, loop: int) -> list[int | None]:
+        """Where a loop or reduction begins and ends, None for what is no constant."""
+        inst = self.insts[loop]
+        ends = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands
+        return [x.value if isinstance(x, Const) else None for x in ends]
 
     def evaluate(self, x, loop: int, count: int) -> np.ndarray | None:
         """A value in every iteration of a loop, or None where it depends on more than the loop's index."""
@@ -91,6 +105,7 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
     slots = {name: -(-prod(n.value for n in buffer.shape) // threads) for name, buffer in fragments.items()}
     foreign = {name: reason for name, buffer in fragments.items() if (reason := _too_large(slots[name] * buffer.dtype.bytes))}
     owners = _Owners(kernel)
+    deals = _Deals(threads)
     for at, inst in enumerate(kernel.insts):
         for access in accesses(inst):
             name = access.buffer.name
@@ -98,6 +113,9 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
                 reason = owners.foreign(at, access.buffer, access.box)
                 if reason:
                     foreign[name] = (reason, inst.loc)
+                else:
+                    deals.access(name, owners.around(at)[-1], kernel.insts)
+    foreign |= {name: (reason, None) for name, reason in deals.refused(foreign).items()}
     for name in fragments:
         if name in foreign:
             context.missed(f"fragment {name} lives in shared memory: {foreign[name][0]}", kernel.name, foreign[name][1] or declared[name])
@@ -105,7 +123,8 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
             text = f"fragment {name} lives in registers: {slots[name]} elements in each of {threads} threads"
             context.applied(text, kernel.name, declared[name])
     moved = {name: replace(fragments[name], space="shared") for name in foreign}
-    return replace(kernel, insts=tuple(_placed(inst, moved, threads) for inst in kernel.insts))
+    layouts = deals.layouts(set(fragments) - set(foreign))
+    return replace(kernel, insts=tuple(_placed(inst, at, moved, layouts) for at, inst in enumerate(kernel.insts)))
 
 
 def _too_large(size: int) -> tuple[str, None] | None:
@@ -113,11 +132,57 @@ def _too_large(size: int) -> tuple[str, None] | None:
     return (f"it would take {size // 4} registers of each thread, more than {REGISTERS}", None) if size > 4 * REGISTERS else None
 
 
-def _placed(inst: Inst, moved: dict[str, Buffer], threads: int) -> Inst:
+class _Deals:
+    """How elements are dealt to threads: a reduction's order says it, and fragments with a loop in common are dealt alike."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self.users: dict[str, set[int]] = {}  # fragment -> positions of the loops and reductions that access it
+        self.strict: dict[int, Order] = {}  # reductions among them
+
+    def access(self, fragment: str, loop: int, insts: Sequence[Inst]) -> None:
+        self.users.setdefault(fragment, set()).add(loop)
+        if insts[loop].op == "reduce":
+            self.strict[loop] = Order(*insts[loop].attr("order"))
+
+    def refused(self, foreign: Collection[str]) -> dict[str, str]:
+        """Fragments that cannot be dealt as all that access them need, and why. Those in `foreign` have no say."""
+        found = {}
+        for group in self._alike(self.users.keys() - foreign):
+            orders = {self.strict[loop] for name in group for loop in self.users[name] if loop in self.strict}
+            for name in group:
+                mine = [self.strict[loop] for loop in self.users[name] if loop in self.strict]
+                if mine and any(order.parts > 1 or order.lanes != self.threads for order in mine):
+                    found[name] = f"a reduction over it has the order {mine[0]}, which does not deal it to {self.threads} threads"
+                elif mine and len({order.v for order in orders}) > 1:
+                    found[name] = f"reductions deal it out in several ways: {', '.join(sorted(map(str, orders)))}"
+        return found
+
+    def layouts(self, fragments: set[str]) -> dict[str | int, str]:
+        """The layout of each of these fragments, by name, and of the loops over them, by position."""
+        found: dict[str | int, str] = {name: str(spread(1, self.threads)) for name in fragments}
+        for group in self._alike(fragments & self.users.keys()):
+            loops = set().union(*(self.users[name] for name in group))
+            v = next((self.strict[loop].v for loop in loops if loop in self.strict), 1)
+            found.update(dict.fromkeys((*group, *loops), str(spread(v, self.threads))))
+        return found
+
+    def _alike(self, fragments: Collection[str]) -> list[set[str]]:
+        """The fragments in groups, those accessed in one loop together."""
+        groups: list[set[str]] = []
+        for name in sorted(fragments):
+            near = [g for g in groups if any(self.users[name] & self.users[other] for other in g)]
+            groups = [g for g in groups if g not in near] + [{name}.union(*near)]
+        return groups
+
+
+def _placed(inst: Inst, at: int, moved: dict[str, Buffer], layouts: dict[str | int, str]) -> Inst:
     if inst.op == "fragment":
         if inst.result.name in moved:
             return replace(inst, op="shared", result=moved[inst.result.name])
-        return inst.with_attrs(layout=str(spread(1, threads)))
+        return inst.with_attrs(layout=layouts[inst.result.name])
+    if at in layouts:
+        inst = inst.with_attrs(layout=layouts[at])
     if Buffer not in map(type, inst.operands):
         return inst
     return inst.over([moved.get(x.name, x) if type(x) is Buffer else x for x in inst.operands], inst.result)

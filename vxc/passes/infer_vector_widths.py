@@ -29,18 +29,21 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
-from vxc.analysis.vector_width import around, slice_of, vector_widths
+from vxc.analysis.conditions import ENDS, SAME
+from vxc.analysis.vector_width import slice_of, vector_widths
 from vxc.analysis.wide_loop import Run, WideLoop, Widths
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.move_runs import linear, transfer
+from vxc.passes.two_forms import least, placed, span
 
 
 class _Digit(NamedTuple):
@@ -65,12 +68,12 @@ class _Widen:
         found = self.found
         plain = [at for at, loop in found.loops.items() if not loop.dealt]
         if found.loops:
-            self.enough = self._every(self._least())
-        wide = self._every([*self._placed(), self.enough]) if plain else None
-        doubled = {around(self.regions, at) for at in plain}
+            self.enough = self._every(least(self.b, self.kernel, found))
+        wide = self._every([*placed(self.b, self.kernel, found), self.enough]) if plain else None
+        doubled = {both.start: both for both in sorted((span(self.insts, self.regions, at) for at in plain), key=len)}
         at = 0
         while at < len(self.insts):
-            region = range(at, self.regions.end[at] + 1) if at in doubled or at in found.loops else range(at, at + 1)
+            region = doubled.get(at) or range(at, (self.regions.end[at] if at in found.loops else at) + 1)
             if wide is None or at not in doubled:
                 self._range(region)
             else:
@@ -81,29 +84,20 @@ class _Widen:
             at = region.stop
         return tuple(self.b.insts)
 
-    def _placed(self) -> Iterator[Value]:
-        """What wide accesses of unrolled loops count on."""
-        b, buffers = self.b, {p.name: p for p in self.kernel.params}
-        for name, size in self.found.aligned.items():
-            yield b.emit("aligned", buffers[name], bytes=size)
-        for name, by in self.found.divides.items():
-            yield b.emit("eq", b.emit("mod", buffers[name], by), 0)
-
-    def _least(self) -> Iterator[Value]:
-        """What divisions that go on from one another count on."""
-        parameters = {p.name: p for p in self.kernel.params}
-        for name, least in self.found.least.items():
-            yield self.b.emit("ge", parameters[name], least)
-
     def _every(self, tests: Iterable[Value | None]) -> Value | None:
         every = None
         for test in tests:
             every = test if every is None else every if test is None else self.b.emit("and", every, test)
         return every
 
-    def _copy(self, at: int) -> None:
+    def _copy(self, at: int, placed: bool = True) -> None:
+        """The form that is not wide (not `placed`) keeps its loops, so as to cost the other no registers."""
         inst = self.insts[at]
+        if not placed and inst.attr("unroll"):
+            inst = inst.with_attrs(unroll=1)
         self.b.at(inst.loc)
+        if at in self.found.loops and inst.attr("kind") == "serial":
+            inst = inst.with_attrs(unroll=1)
         self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
 
     def _range(self, positions: range, placed: bool = True) -> None:
@@ -112,13 +106,15 @@ class _Widen:
         while at < positions.stop:
             loop = self.found.loops.get(at)
             if loop is None or not (placed or loop.dealt):
-                self._copy(at)
+                self._copy(at, placed)
                 at += 1
                 continue
             if loop.dealt:
                 self._dealt(loop)
             else:
-                self._widened(loop, Const(0))
+                inst = self.insts[at]
+                own = self.b.at(inst.loc).emit("mul", self.rewriter(inst.operands[0]), loop.count) if inst.attr("deal") else Const(0)
+                self._widened(loop, own)
             at = self.regions.end[at] + 1
 
     def _dealt(self, loop: WideLoop) -> None:
@@ -145,7 +141,7 @@ class _Widen:
         if loop.shift:
             before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
         if loop.guard >= 0:
-            element, limit = map(here, self._test(loop).operands)
+            element, limit = map(here, loop.tests[0].operands)
             left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
             rest = b.emit("mod", left, loop.count)
             whole = b.emit("sub", left, rest)
@@ -154,25 +150,33 @@ class _Widen:
             before, rest = (b.emit("select", self.enough, *xs) for xs in ((before, total), (rest, 0)))
         return before, b.emit("sub", b.emit("add", ahead, whole), before), rest
 
-    def _test(self, loop: WideLoop) -> Inst:
-        """The comparison that guards a loop's body."""
-        return next(i for i in self.insts if i.result == self.insts[loop.guard].operands[0])
-
     def _widened(self, loop: WideLoop, first: Scalar) -> None:
         """The iterations of one lane, those from `first` on."""
         b, start = self.b.at(self.insts[loop.at].loc), self._at(loop, first)
-        if loop.guard < 0:
+        tests = [self._fits(loop, start)] if loop.guard >= 0 else []
+        ends = [self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is ENDS]
+        last = self._at(loop, b.emit("add", first, loop.count - 1) if ends else first)
+        for rewriter in (start, last) if ends else ():
+            self._define(loop, rewriter, ends)
+            tests += map(rewriter, ends)
+        if not tests:
             self._vector(loop, first, start)
             return
-        test = self._test(loop)
-        self._define(loop, start, test.operands)
-        element, limit = map(start, test.operands)
-        fits = b.emit("lt", element, limit) if loop.whole else b.emit("le", b.emit("add", element, loop.count), limit)
-        with b.if_(fits):
+        with b.if_(self._every(tests)):
             self._vector(loop, first, start)
-            if not (loop.whole or loop.dealt):
+            if ends or not (loop.whole or loop.dealt):
                 b.else_()
-                self._one_by_one(loop)
+                self._one_by_one(loop, first)
+
+    def _fits(self, loop: WideLoop, start: Rewriter) -> Value:
+        """Whether the guard lets all elements in; where it decides the same for all, whether it lets the first."""
+        b, holds = self.b, []
+        for test in loop.tests:
+            self._define(loop, start, test.operands)
+            element, limit = map(start, test.operands)
+            below = test.op == "lt" and not loop.whole
+            holds.append(b.emit("le", b.emit("add", element, loop.count), limit) if below else b.emit(test.op, element, limit))
+        return self._every(holds)
 
     def _at(self, loop: WideLoop, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
@@ -190,9 +194,13 @@ class _Widen:
         arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count,)) for run in loop.runs]
         digits = {i: self._digit(loop, i, start) for i in loop.digits}
         places = [self._offset(loop, run, start) for run in loop.runs]
+        held = self._held(loop, start)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
-                self._fetch(loop, run, array, place, first, digits)
+                with self._where(held, run.loads):
+                    self._fetch(loop, run, array, place, first, digits)
+        left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
+        left_out |= {i for at in loop.conditions if at not in held for i in (at, self.regions.end[at])}
         local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
         with self._each(loop, first, kind="unroll") as (u, inner):
             for i in self.regions.body(loop.at):
@@ -204,12 +212,28 @@ class _Widen:
                     b.emit("store", local[i], u, inner(inst.operands[-1]))
                 elif i in digits:
                     inner.mapping[inst.result] = digits[i].after(u)
-                elif loop.guard < 0 or i not in (loop.guard, self.regions.end[loop.guard]):
+                elif i in held:
+                    b.emit("if", held[i])
+                elif i not in left_out:
                     inner.copy(inst)
         for run, array, place in zip(loop.runs, arrays, places):
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
-                self._transfer(loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+                with self._where(held, run.stores):
+                    transfer(b, loop, run, place, lambda k, at, width: b.emit("move", run.buffer, at, array, k, width=width))
+
+    def _held(self, loop: WideLoop, start: Rewriter) -> dict[int, Scalar]:
+        """The conditions that are the same in all iterations."""
+        held = {i: self.insts[i].operands[0] for i, kind in loop.conditions.items() if kind is SAME}
+        self._define(loop, start, held.values())
+        return {i: start(test) for i, test in held.items()}
+
+    @contextmanager
+    def _where(self, held: Mapping[int, Scalar], accesses: tuple[int, ...]) -> Iterator[None]:
+        """A region that runs where the condition around accesses, all around the same, holds."""
+        test = held.get(self.regions.parent[accesses[0]])
+        with self.b.if_(test) if test is not None else nullcontext():
+            yield
 
     def _digit(self, loop: WideLoop, at: int, start: Rewriter) -> _Digit:
         """What a division gives from the first element on: it wraps around once at most, the divisor being no less than the elements."""
@@ -235,7 +259,7 @@ class _Widen:
         b = self.b.at(self.insts[run.loads[0]].loc)
         within = [b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor) for i in run.within]
         with b.if_(self._every(within)) if within else nullcontext():
-            self._transfer(loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
+            transfer(b, loop, run, place, lambda k, at, width: b.emit("move", array, k, run.buffer, at, width=width))
             if within:
                 b.else_()
                 with self._each(loop, first, kind="unroll") as (u, inner):
@@ -243,31 +267,12 @@ class _Widen:
                     self._define(loop, inner, run.indices)
                     b.emit("store", array, u, b.emit("load", run.buffer, *map(inner, run.indices)))
 
-    def _transfer(self, loop: WideLoop, run: Run, place: Scalar, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        """`move(index in the array, in memory, width)` all of a run, as wide as is known to be right or as the address allows."""
-        b = self.b
-        widths = loop.widths(run)
-        ahead = b.emit("ahead", run.buffer, place, bytes=run.width * run.buffer.dtype.bytes) if len(widths) > 1 else None
-        with ExitStack() as narrower:
-            for width in widths:
-                if width != widths[-1]:
-                    fits = b.emit("eq", ahead if width == run.width else b.emit("mod", ahead, width), 0)
-                    narrower.enter_context(b.if_(fits))
-                self._pieces(loop, place, width, move)
-                if width != widths[-1]:
-                    b.else_()
-
-    def _pieces(self, loop: WideLoop, place: Scalar, width: int, move: Callable[[Scalar, Scalar, int], object]) -> None:
-        if loop.count <= 2 * width:
-            for k in range(0, loop.count, width):
-                move(k, self.b.emit("add", place, k) if k else place, width)
-        else:
-            with self.b.loop(0, loop.count, width, kind="unroll", name="k") as k:
-                move(k, self.b.emit("add", place, k), width)
-
-    def _one_by_one(self, loop: WideLoop) -> None:
+    def _one_by_one(self, loop: WideLoop, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
-        with self._each(loop, Const(0), kind="unroll") as (_, inner):
+        inst = self.insts[loop.at]
+        unrolled = inst.attr("kind") == "unroll" and not inst.attr("deal")
+        how = {"kind": "unroll"} if unrolled else {"kind": "serial", "unroll": 1}
+        with self._each(loop, first, **how) as (_, inner):
             self._as_it_was(loop, inner)
 
     def _as_it_was(self, loop: WideLoop, inner: Rewriter) -> None:
@@ -288,18 +293,7 @@ class _Widen:
             self._define(loop, start, (run.offset,))
             return start(run.offset)
         self._define(loop, start, run.indices)
-        return _linear(self.b, run.buffer, [start(x) for x in run.indices], start)
-
-
-def _linear(b: Builder, buffer: Buffer, indices: list[Operand], lookup: Rewriter) -> Scalar:
-    found: Scalar | None = None
-    for at, index in enumerate(indices):
-        if buffer.strides is not None:
-            index = b.emit("mul", index, lookup(buffer.strides[at]))
-        elif found is not None:
-            found = b.emit("mul", found, lookup(buffer.shape[at]))
-        found = index if found is None else b.emit("add", found, index)
-    return found
+        return linear(self.b, run.buffer, [start(x) for x in run.indices], start)
 
 
 def run(plan: Plan, context: Context) -> Plan:

@@ -3,7 +3,8 @@
 Before: stage=thread; loops of kind `unroll`, from `unroll` in the text and from slots and partial sums that live in registers.
 After:  no such loop becomes more than `LIMIT` machine instructions. The outer loops of a nest give way first; what they index is
         then kept in memory. So the code of a kernel stays within the instruction cache, and NVRTC, whose time grows without
-        bound in the number of copies of a branch, comes to an end.
+        bound in the number of copies of a branch, comes to an end. Of a loop that each thread goes through once at most, NVRTC is told to
+        make no copies: it cannot see that from the threads of the block.
 
 The length is an estimate from `WEIGHTS`; it decides only speed.
 
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vxc.ir.kernel import Const, Inst, Kernel
+from vxc.ir.facts import ranges
+from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
@@ -65,8 +67,25 @@ def limited(kernel: Kernel, context: Context) -> Kernel:
     return replace(kernel, insts=tuple(insts))
 
 
+def once_at_most(kernel: Kernel) -> Kernel:
+    """The kernel with `unroll=1` on the loops whose second trip would be past their end, wherever they start."""
+    found = {i.result.name for i in kernel.insts if i.op == "loop" and i.attr("kind") == "serial" and _may_end_at_once(i)}
+    if not found:
+        return kernel
+    known = ranges(kernel)
+    names = {i.result.name for i in kernel.insts if i.result and i.result.name in found and known[i.operands[0].name][0] >= 0}
+    insts = (i.with_attrs(unroll=1) if i.op == "loop" and i.result.name in names else i for i in kernel.insts)
+    return replace(kernel, insts=tuple(insts))
+
+
+def _may_end_at_once(loop: Inst) -> bool:
+    start, stop, step = (*loop.operands, Const(1))[:3]
+    constant = isinstance(stop, Const) and isinstance(step, Const)
+    return constant and isinstance(start, Value) and step.value >= stop.value and loop.attr("unroll") is None
+
+
 def run(plan: Plan, context: Context) -> Plan:
-    return plan.with_kernels(limited(kernel, context) for kernel in plan.kernels)
+    return plan.with_kernels(once_at_most(limited(kernel, context)) for kernel in plan.kernels)
 
 
 LIMIT_UNROLLING = Pass("limit-unrolling", run, "keep loops whose unrolled body would be too long", needs=("thread",))

@@ -2,7 +2,8 @@
 
 In row scope a logical lane is a lane of the group. In element scope, inside a loop that is spread over lanes already, one
 thread plays all lanes in turn. Parts follow one another in a loop. Within a lane, elements come in runs of V; `chunk`
-partial results take them in turn; a main loop without tests is followed by one guarded step.
+partial results take them in turn; a main loop without tests is followed by one guarded step. Partial results of floats are joined as
+`order` says; whatever may be regrouped freely (max, an index, ints) takes a row as one part.
 """
 
 from __future__ import annotations
@@ -15,15 +16,25 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
-from vxc.semantics import Order, accumulator
+from vxc.passes.own_elements import own_elements
+from vxc.semantics import PARTS, Order, accumulator
+from vxc.target import WARP
 
-# Emits one element: (index of the element, what to do with the operands of its contribute)
-Element = Callable[[Scalar, Callable[[tuple[Scalar, ...]], None]], None]
+# Emits one element: (its index, its number among those that a lane holds, what to do with the operands of its contribute)
+Element = Callable[[Scalar, Scalar | None, Callable[[tuple[Scalar, ...]], None]], None]
+
+
+WHOLE = 16  # loads of a row that may be unrolled at once
+LENGTH = 256  # machine instructions of the copies that make loads overlap
+UNROLL = 4  # loads of an array that a lane has in flight in a loop of unknown or many steps
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One reduction of `length` elements. `team` is the group that shares it, or None for one thread alone."""
+    """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
+    `weight` is about how many machine instructions an element takes. `held` says that lanes hold elements in registers, so that a
+    lane's own are counted by constants.
+    """
 
     acc: Accumulator
     order: Order
@@ -31,34 +42,45 @@ class Reduction:
     element: Element
     b: Builder
     team: object | None
+    bounds: tuple[int, int | None]
+    weight: int
+    held: bool = False
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
         b, order = self.b, self.order
-        if order.parts == 1:
-            state = self._part(Const(0), self.length)
-        else:
-            slots = Slots.declare(b, self.acc.dtypes, order.parts, "parts")
-            span = self._span()
-            with b.loop(0, order.parts, kind="serial", name="p") as p:
-                base = b.emit("mul", p, span)
-                count = b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0)
-                slots.put(b, self._part(base, count), p)
-            fold_halves(b, self.acc, slots, order.parts)
-            state = slots.get(b)
-        when_empty = self.acc.result_if_empty()
-        value = state[-1]
-        if when_empty is None or (isinstance(self.length, Const) and self.length.value > 0):
-            return value
-        return b.emit("select", b.emit("eq", self.length, 0), when_empty, value)
+        if not self.acc.ordered or order.most_parts == 1 or self.bounds[1] is not None and order.parts_of(self.bounds[1]) == 1:
+            return self.finish(self._part(Const(0), self.length))
+        parts, span = parts_of(b, order, self.length), span_of(b, order, self.length)
+        holders = 1 if self.team is None or self.team.group > WARP else self.team.group
+        fold = fold_order(order.most_parts, holders)  # the lanes of a warp hold the partial results of parts in turn
+        slots = Slots.declare(b, self.acc.dtypes, fold.chunk, "parts")
+        if fold.lanes > 1:
+            with b.loop(0, fold.chunk, kind=kind_of(fold.chunk), name="k") as k:
+                slots.put(b, self.acc.start(), k)
+        with b.loop(0, parts, kind="serial", name="p") as p:
+            base = b.emit("mul", p, span)
+            state = self._part(base, b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0))
+            if fold.lanes == 1:
+                slots.put(b, state, p)
+            else:
+                with b.loop(0, fold.chunk, kind=kind_of(fold.chunk), name="k") as k:
+                    mine = b.emit("eq", p, b.emit("add", self.team.lane, b.emit("mul", k, fold.lanes)))
+                    slots.put(b, tuple(b.emit("select", mine, x, y) for x, y in zip(state, slots.get(b, k))), k)
+        fold_halves(b, self.acc, slots, fold.chunk, parts if fold.lanes == 1 else None)
+        state = slots.get(b)
+        return self.finish(state if fold.lanes == 1 else self.team.across_lanes(self.acc, state, fold.lanes))
 
-    def _span(self) -> Scalar:
-        """Elements of a part: ceil(ceil(length / parts) / tile) * tile."""
-        tile = self.order.v * self.order.lanes
-        if isinstance(self.length, Const):
-            return Const(self.order.span(self.length.value))
-        b = self.b
-        return b.emit("mul", b.emit("ceildiv", b.emit("ceildiv", self.length, self.order.parts), tile), tile)
+    def of_lane(self) -> State:
+        """What this lane of the team makes of its elements, of one part."""
+        return self._lane(self.team.lane, Const(0), self.length)
+
+    def finish(self, state: State) -> Scalar:
+        """The value of the reduction from its last state."""
+        when_empty = self.acc.result_if_empty()
+        if when_empty is None or self.bounds[0] > 0:
+            return state[-1]
+        return self.b.emit("select", self.b.emit("eq", self.length, 0), when_empty, state[-1])
 
     def _part(self, base: Scalar, count: Scalar) -> State:
         if self.team is not None:
@@ -101,18 +123,33 @@ class Reduction:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
-        if steps * v == 1:
+        if self.held:
+            wraps = self.order.span(self.length.value) // self.order.lanes > chunk
+
+            def one(e: Scalar, own: Scalar) -> None:
+                self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, own)
+
+            own_elements(b, self.length.value, (v, self.order.lanes), lane, one, "e")
+        elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))
         else:
             first = b.emit("mul", lane, v)
-            whole = b.emit("sub", count, b.emit("mod", count, stride))
-            with b.loop(0, whole, stride, kind="serial", name="o") as o:
-                self._step(slots, base, b.emit("add", o, first), steps, None)
+            whole: Scalar = Const(0)
+            if isinstance(self.length, Const) or self.bounds[1] is None or self.bounds[1] > stride:
+                whole = b.emit("sub", count, b.emit("mod", count, stride))
+                with b.loop(0, whole, stride, kind="serial", name="o", unroll=self._unrolled(count, stride, steps)) as o:
+                    self._step(slots, base, b.emit("add", o, first), steps, None)
             with b.if_(b.emit("lt", whole, count)):
                 self._step(slots, base, b.emit("add", whole, first), steps, count)
         fold_halves(b, self.acc, slots, chunk)
         return slots.get(b)
+
+    def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
+        """Steps of the main loop at once, so that their loads overlap; None where a constant count is left to ptxas."""
+        few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
+        fit = LENGTH // (steps * self.order.v * self.weight)
+        return None if few or steps >= UNROLL else max(1, min(UNROLL // steps, fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
@@ -129,13 +166,55 @@ class Reduction:
                 with b.if_(b.emit("lt", e, limit)):
                     self._feed(slots, base, e, slot)
 
-    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar) -> None:
+    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, own: Scalar | None = None) -> None:
         index = e if base == Const(0) else self.b.emit("add", base, e)
 
         def take(operands: tuple[Scalar, ...]) -> None:
             slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
 
-        self.element(index, take)
+        self.element(index, own, take)
+
+
+def bounds_of(reduce: Inst) -> tuple[int, int | None]:
+    """What is known of the length: it is at least .. and at most .. (None: any)."""
+    length = reduce.operands[1]
+    return (length.value, length.value) if isinstance(length, Const) else (reduce.attr("least", 0), reduce.attr("most"))
+
+
+def fold_order(parts: int, lanes: int = WARP) -> Order:
+    """In which so many partial results are reduced by at most so many lanes, to the bits of their fold by halves.
+
+    Powers of two fold by halves across lanes as well as within one.
+    """
+    if parts & (parts - 1):
+        return Order(1, parts, 1)
+    lanes = min(parts, lanes)
+    return Order(1, parts // lanes, lanes)
+
+
+def parts_of(b: Builder, order: Order, length: Scalar, least: int = 0) -> Scalar:
+    """The number of parts, computed in `b`; 0 for a length below `least`."""
+    return _by_length(b, order, length, least, Const)
+
+
+def span_of(b: Builder, order: Order, length: Scalar, least: int = 0) -> Scalar:
+    """Elements of a part, computed in `b`: ceil(ceil(length / parts) / tile) * tile. Of no use for a length below `least`."""
+    if isinstance(length, Const):
+        return Const(order.span(length.value))
+    tile = order.v * order.lanes
+    tiles = _by_length(b, order, length, least, lambda parts: b.emit("ceildiv", b.emit("ceildiv", length, parts), tile))
+    return b.emit("mul", tiles, tile)
+
+
+def _by_length(b: Builder, order: Order, length: Scalar, least: int, of: Callable[[int], Scalar]) -> Scalar:
+    """What `of` makes of the number of parts that a length has."""
+    if order.parts or isinstance(length, Const):
+        return of(order.parts_of(length.value if isinstance(length, Const) else 0))
+    steps = [step for step in PARTS if step[0] >= least]
+    found = of(steps[0][1]) if steps[0][0] == 0 else b.emit("select", b.emit("ge", length, steps[0][0]), of(steps[0][1]), 0)
+    for first, parts in steps[1:]:
+        found = b.emit("select", b.emit("ge", length, first), of(parts), found)
+    return found
 
 
 def accumulator_of(inst: Inst, body) -> Accumulator:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -29,10 +29,14 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
+from vxc.layout.layout import dealing, parse
 from vxc.pass_manager import Context, Pass
-from vxc.passes.accumulate import kind_of
-from vxc.passes.lower_reduce import Reduction, accumulator_of
+from vxc.passes.limit_unrolling import weight
+from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of
 from vxc.passes.lower_scan import lower_scan
+from vxc.passes.own_elements import own_elements
+from vxc.passes.plain_rows import plain_row
+from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
@@ -40,7 +44,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "stages")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -58,9 +62,12 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
-    with threads.iteration(loop, rewriter) as index:
-        rewriter.mapping[loop.result] = index
-        threads.lower(body, rewriter, threads.team)
+    if loop.attr("flight"):
+        lower_rows(threads, plain_row(body), loop, rewriter)
+    else:
+        with threads.iteration(loop, rewriter) as index:
+            rewriter.mapping[loop.result] = index
+            threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
@@ -94,7 +101,8 @@ class Threads:
     def __init__(self, b: Builder, group: int, rows: int):
         self.b, self.rows = b, rows
         self.team = Team(b, group)
-        self.fragments: dict[Buffer, Buffer] = {}  # a tile spread over threads -> this thread's slots of it
+        # a tile spread over threads -> this thread's slots of it, how its elements are dealt
+        self.fragments: dict[Buffer, tuple[Buffer, tuple[int, int]]] = {}
 
     @contextmanager
     def iteration(self, loop: Inst, rewriter: Rewriter) -> Iterator[Value]:
@@ -103,8 +111,7 @@ class Threads:
         index = b.emit("block_index", name="b")
         thread = b.emit("thread_index", name="t")
         if group > 1:
-            self.team.lane = b.emit("mod", thread, group, name="lane") if rows > 1 else thread
-            self.team.first = b.emit("eq", self.team.lane, 0, name="first")
+            self.team.number(thread, rows > 1)
         if rows == 1:
             yield index
             return
@@ -173,8 +180,9 @@ class Threads:
     def fragment(self, body: _Body, at: int) -> int:
         """A tile spread over threads: this thread's slots of it."""
         tile = body.insts[at].result
-        slots = -(-prod(n.value for n in tile.shape) // self.team.group)
-        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,))
+        v, lanes = deal = dealing(parse(body.insts[at].attr("layout")))
+        slots = -(-prod(n.value for n in tile.shape) // (v * lanes)) * v
+        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,)), deal
         return at + 1
 
     def scan(self, body: _Body, at: int) -> int:
@@ -182,24 +190,31 @@ class Threads:
         return body.after(at)
 
     def reduce(self, body: _Body, at: int) -> int:
-        inst, team, rewriter = body.insts[at], body.team, body.rewriter
-        order = Order(*inst.attr("order"))
+        inst = body.insts[at]
+        reduction = self.reduction(inst, body.inside(at), body.rewriter, body.team)
+        self.b.emit("store", body.rewriter(inst.operands[0]), reduction.result())
+        return body.after(at)
 
-        def one(index: Operand, take: Take) -> None:
+    def reduction(self, inst: Inst, inside: Sequence[Inst], rewriter: Rewriter, team: Team | None) -> Reduction:
+        """The reduction `inst` with its body, as a team (or this thread alone) runs it."""
+        order = Order(*inst.attr("order"))
+        held = team is not None and self._deal(inside) is not None
+
+        def one(index: Operand, slot: Operand | None, take: Take) -> None:
             inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
-            self.lower(body.inside(at), inner, None, take)
+            self.lower([self._in_slot(x, slot) for x in inside] if held else inside, inner, None, take)
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
-        reduction = Reduction(accumulator_of(inst, body.inside(at)), order, rewriter(inst.operands[1]), one, self.b, team)
-        self.b.emit("store", rewriter(inst.operands[0]), reduction.result())
-        return body.after(at)
+        acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, held)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
         loop, inside = body.insts[at], body.inside(at)
-        if loop.attr("map") == "lanes" and any(isinstance(x, Buffer) and x in self.fragments for inst in inside for x in inst.operands):
-            self._slots(loop, inside, body.rewriter)
+        deal = self._deal(inside) if loop.attr("map") == "lanes" else None
+        if deal is not None:
+            self._slots(loop, inside, body.rewriter, deal)
             return body.after(at)
         if loop.attr("map") == "lanes" and loop.attr("vector") and body.team is not None:
             self._vectors(loop, inside, body.rewriter, body.team)
@@ -236,22 +251,25 @@ class Threads:
             with self._dealt(first, stop, team.lane, count, loop) as element:
                 self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
-    def _slots(self, loop: Inst, body, rewriter: Rewriter) -> None:
-        """A loop over the elements of tiles spread over threads: slot after slot, the element following from the slot."""
-        b, total = self.b, loop.operands[1].value
-        slots = -(-total // self.team.group)
-        with b.loop(0, slots, kind=kind_of(slots), name="slot") as slot:
-            e = b.emit("add", b.emit("mul", slot, self.team.group), self.team.lane, name=loop.result.name)
-            with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():
-                inner = Rewriter(b, ChainMap({loop.result: e}, rewriter.mapping))
-                self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+    def _deal(self, inside: Sequence[Inst]) -> tuple[int, int] | None:
+        """How the elements of the spread tiles that instructions access are dealt to lanes; None where they access none."""
+        return next((self.fragments[x][1] for inst in inside for x in inst.operands if type(x) is Buffer and x in self.fragments), None)
 
-    def _in_slot(self, inst: Inst, slot: Value) -> Inst:
+    def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, deal: tuple[int, int]) -> None:
+        """A loop over the elements of tiles spread over threads: those that this thread holds."""
+
+        def one(e: Operand, slot: Operand) -> None:
+            inner = Rewriter(self.b, ChainMap({loop.result: e}, rewriter.mapping))
+            self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+
+        own_elements(self.b, loop.operands[1].value, deal, self.team.lane, one, loop.result.name)
+
+    def _in_slot(self, inst: Inst, slot: Operand) -> Inst:
         """An access to a spread tile as one to the thread's slot of it."""
         if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
             return inst
         buffer = inst.operands[0]
-        return inst.over((self.fragments[buffer], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
+        return inst.over((self.fragments[buffer][0], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
 
     def _once(self, inst: Inst, rewriter: Rewriter, team: Team) -> None:
         """An effect in row scope: by lane 0, its result then given to every lane."""

@@ -38,11 +38,14 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
+from vxc.passes.plain_rows import plain_row
 from vxc.passes.prove_parallel_text import source_name
+from vxc.passes.rows_in_flight import flight
 from vxc.semantics import Order
 from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
+KEEPING = 128  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -56,7 +59,9 @@ def run(plan: Plan, context: Context) -> Plan:
         kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
         kernels.append(kernel)
         args = tuple(map(rewriter, entry.operands[1:]))
-        grid = _grid(entries.at(entry.loc), nest, dict(zip(kernel.params, args)), kernel)
+        b = entries.at(entry.loc)
+        grid, wanted = _grid(b, nest, dict(zip(kernel.params, args)), kernel), rewriter(entry.operands[0])
+        grid = grid if wanted == Const(1) else b.emit("mul", wanted, grid)
         entries.emit("launch", grid, *args, kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
 
@@ -65,24 +70,29 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = outer.attr("threads")  # of a grid: an iteration is a block
     group = block or _group(nest)
-    rows = max(1, BLOCK // group) if group <= WARP and not block else 1
+    kept = any(x.op == "fragment" for x in nest.body)
+    rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
     vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
-    rows *= vector
+    many = 1 if block else flight(plain_row(nest.body), group)
+    rows *= vector * many
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(nest.prologue)
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector)}
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
         with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
-            widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, spread_teams=bool(block))]
+            widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
+    if many > 1:
+        text = f"{many} iterations in flight: {group} lanes load what all of them reduce before they fold the first"
+        context.applied(text, kernel.name, outer.loc)
     for loop, width in widths:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
@@ -101,9 +111,10 @@ def _reason(nest: Nest, group: int) -> str:
     outer = nest.loops[0]
     if outer.attr("threads"):
         return "all threads of the block that runs it"
-    if outer.attr("lanes") == group:
+    kept = any(x.op == "fragment" for x in nest.body)  # then `lanes` is that of the reductions
+    if outer.attr("lanes") == group and not kept:
         return "as @lanes says"
-    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group > 1]
+    ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
@@ -123,10 +134,10 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return _wanted(nest.loops[0], nest.body)
+    return wanted_lanes(nest.loops[0], nest.body)
 
 
-def _wanted(loop: Inst, body) -> int:
+def wanted_lanes(loop: Inst, body) -> int:
     """What is written, but no less than the widest order; else that, or what the parallel loops inside ask for."""
     wanted = [inst.attr("order")[2] for inst in body if inst.op in ("reduce", "scan")]
     if loop.attr("lanes"):
@@ -168,11 +179,12 @@ def _several(elements: int) -> int | None:
     return elements if elements > 1 else None
 
 
-def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams: bool) -> list[tuple[Inst, int]]:
+def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams: bool, dims: set[str]) -> list[tuple[Inst, int]]:
     """Copies the body with `map`, `layout` and `vector` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
     how: dict[int, str] = {}
     teams: dict[int, int] = {}
+    counted: dict[int, Value] = {}  # position of an `end` -> the index of the loop that it closes
     widths: list[tuple[Inst, int]] = []
     for i, inst in enumerate(body):
         if is_parallel(inst):
@@ -187,10 +199,28 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" and lanes > 1 and not alone else 1
             team = lanes if how[i] == "teams" else inst.attr("lanes")
             inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
+            if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const):
+                counted[regions.end[i]] = _from_0(inst, rewriter, dims)
+                continue
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
-        rewriter.copy(inst)
+        if i in counted:
+            rewriter.builder.emit("end", counted[i])
+        else:
+            rewriter.copy(inst)
     return widths
+
+
+def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
+    """Open a loop as one over the numbers of its iterations, which it gives: a start that only the call knows may be so far up that
+    lanes would count past the greatest index.
+    """
+    b = rewriter.builder
+    start, _, step = (*map(rewriter, loop.operands), Const(1))[:3]
+    number = b.emit("loop", 0, trips(b, loop, rewriter, dims), name=loop.result.name, **dict(loop.attrs))
+    digit = number if step == Const(1) else b.emit("mul", number, step)
+    rewriter.mapping[loop.result] = b.emit("add", start, digit, name=loop.result.name)
+    return number
 
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
@@ -214,7 +244,7 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
 def _team(regions: Regions, loop: int) -> int:
     """Lanes that work together on an iteration of a loop: what is written, else the widest order, else a warp for parallel loops."""
     inside = [regions.insts[i] for i in regions.body(loop)]
-    return min(WARP, _wanted(regions.insts[loop], inside))
+    return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
 def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:

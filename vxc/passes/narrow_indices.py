@@ -2,9 +2,10 @@
 
 Before: stage=thread, every index i64.
 After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
-        too if its index cannot step past that range. What goes on in 64 bits widens its operands with `cast`. Addresses are
-        64-bit in the emitted code whatever the index type. Where all launches of a kernel are over constant numbers of blocks, its
-        attribute `blocks` is the greatest of them, which bounds `block_index`.
+        too if its index cannot step past that range; so is a remainder by a power of two, which is in the low bits of any number. What
+        goes on in 64 bits widens its operands with `cast`. Addresses are 64-bit in the emitted code whatever the index type. Where
+        all launches of a kernel are over constant numbers of blocks, its attribute `blocks` is the greatest of them, which bounds
+        `block_index`.
 
     %t = thread_index                      %t: i32 = thread_index
     %lane: i64 = mod %t, 32         ->     %lane: i32 = mod %t, 32:i32
@@ -58,6 +59,10 @@ class _Narrow:
             self.now[inst.result.name] = Value(inst.result.name, I32)
             operands = map(self.index if inst.op == "ahead" else self.narrow, inst.operands)
             self.b.add(inst.over(operands, self.now[inst.result.name]))
+        elif wide and self.masks(inst):
+            self.now[inst.result.name] = Value(inst.result.name, I32)
+            low = self.b.emit("cast", inst.operands[0], dtype=I32)
+            self.b.add(inst.over((low, self.narrow(inst.operands[1])), self.now[inst.result.name]))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
             self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
         else:
@@ -75,6 +80,11 @@ class _Narrow:
             past = (min(self.range(stop)[0], self.range(stop)[0] + low), max(self.range(stop)[1], self.range(stop)[1] + high))
             return self.worth((start, stop, step)) and _fits(past)
         return inst.op in ARITHMETIC and self.worth(x for x in inst.operands if x.dtype is I64) and self.fits(inst.result)
+
+    def masks(self, inst: Inst) -> bool:
+        """A remainder by a power of two is in the low bits."""
+        by = inst.operands[1] if inst.op == "mod" else None
+        return isinstance(by, Const) and 0 < by.value <= I32.max and by.value.bit_count() == 1 and isinstance(inst.operands[0], Value)
 
     def worth(self, operands) -> bool:
         """All are constants that fit or have been narrowed already: no cast is needed to go on in 32 bits."""

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import NamedTuple
 
-from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value, shared_bytes
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import OPENERS, Regions, definitions
@@ -91,7 +90,8 @@ class _Numbering:
         lanes = _spread(inst)
         if OPS[inst.op].pure or lanes:
             parts = [self.of(x) for x in inst.operands if not lanes or isinstance(x, (Const, Value))]
-            how = inst.attr("layout") if lanes else inst.attrs
+            # elements that may as well be dealt out several in a row are so in each loop for itself
+            how = (inst.attr("layout"), inst.result.name if inst.attr("vector") else "") if lanes else inst.attrs
             key = (inst.op if not lanes else "lanes", how, inst.result.dtype.name, *(k for k, _ in parts))
             number = self.ids.setdefault(key, len(self.ids))
             self.keys[inst.result.name] = number, max((s for _, s in parts), default=-1)
@@ -254,7 +254,7 @@ def _tokens(insts, regions: Regions) -> dict[int, list[tuple[str, _Token, bool]]
             if at > element_until and (inst.op in ("reduce", "scan") or inst.attr("map") == "lanes"):
                 element_until = regions.end[at]
         for access in accesses(inst):
-            if access.buffer.space in ("cell", "local"):
+            if access.buffer.space in ("cell", "local", "fragment"):  # a fragment's elements are each one lane's own
                 continue
             writes = "w" in access.mode
             parts = [numbers.of(x) for x in access.box]
@@ -284,15 +284,19 @@ def _overlaps(insts) -> dict[str, tuple[str, ...]]:
     spans = {}
     for inst in insts:
         if inst.op == "shared" and inst.attr("offset") is not None:
-            size = prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes
-            spans[inst.result.name] = (inst.attr("offset"), inst.attr("offset") + size)
+            spans[inst.result.name] = (inst.attr("offset"), inst.attr("offset") + shared_bytes(inst))
     return {a: tuple(b for b in spans if b != a and spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]) for a in spans}
+
+
+def _one_lane(inst: Inst) -> bool:
+    """Whether this is a loop whose iterations each have their effects by one lane: rows in flight."""
+    return inst.op == "loop" and bool(inst.attr("flight"))
 
 
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
-        if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1:
+        if kernel.attr("group") > 1 and sum(inst.op == "role" for inst in kernel.insts) == 1 and not any(map(_one_lane, kernel.insts)):
             insts, met = place(kernel)
             kernel = replace(kernel, insts=tuple(insts))
             for one in met:

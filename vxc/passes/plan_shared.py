@@ -13,11 +13,11 @@ After:  each has an `offset` in bytes, a multiple of 16; the kernel says `shared
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.ir.kernel import Buffer, Kernel
+from vxc.ir.kernel import Buffer, Kernel, shared_bytes
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
@@ -27,17 +27,24 @@ ALIGN = 16  # bytes: the widest access
 
 @dataclass
 class _Life:
-    """A shared array, its size in the arena, the first and last instruction that may touch it, and where it is declared."""
+    """A shared array, its size in the arena, the first and last instruction that may touch it, and where it is declared: the position, and
+    the place in the source.
+    """
 
     buffer: Buffer
     bytes: int
     first: int
     last: int
+    at: int
     loc: tuple[int, int] | None = None
     offset: int = 0
 
     def meets(self, other: _Life) -> bool:
         return self.first <= other.last and other.first <= self.last
+
+    def overlaps(self, other: _Life) -> bool:
+        """Whether the two have bytes in common where they lie."""
+        return self.offset < other.offset + other.bytes and other.offset < self.offset + self.bytes
 
 
 def lives(kernel: Kernel) -> list[_Life]:
@@ -45,8 +52,8 @@ def lives(kernel: Kernel) -> list[_Life]:
     found: dict[str, tuple[int, _Life]] = {}
     for at, inst in enumerate(kernel.insts):
         if inst.op == "shared":
-            size = -(-prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes // ALIGN) * ALIGN
-            found[inst.result.name] = regions.parent[at], _Life(inst.result, size, len(kernel.insts), at, inst.loc)
+            life = _Life(inst.result, _rounded(shared_bytes(inst)), len(kernel.insts), at, at, inst.loc)
+            found[inst.result.name] = regions.parent[at], life
         for operand in inst.operands:
             if isinstance(operand, Buffer) and operand.name in found:
                 home, life = found[operand.name]
@@ -59,11 +66,11 @@ def lives(kernel: Kernel) -> list[_Life]:
     return [life for _, life in found.values()]
 
 
-def place(found: list[_Life]) -> int:
-    """Give each life the lowest offset that is free while it lasts, large ones first; gives the arena's size."""
+def place(found: list[_Life], meets: Callable[[_Life, _Life], bool] = _Life.meets) -> int:
+    """Give each life the lowest offset that is free of those it meets, large ones first; gives the arena's size."""
     placed: list[_Life] = []
     for life in sorted(found, key=lambda x: (-x.bytes, x.first)):
-        taken = sorted((x.offset, x.offset + x.bytes) for x in placed if x.meets(life))
+        taken = sorted((x.offset, x.offset + x.bytes) for x in placed if meets(x, life))
         for low, high in taken:
             if life.offset + life.bytes <= low:
                 break
@@ -80,16 +87,37 @@ def run(plan: Plan, context: Context) -> Plan:
             total, apart = place(found), sum(x.bytes for x in found)
             _check(kernel, found, total, context)
             _remark(kernel, found, total, apart, context)
-            offsets = {x.buffer.name: x.offset for x in found}
-            insts = tuple(i.with_attrs(offset=offsets[i.result.name]) if i.op == "shared" else i for i in kernel.insts)
-            kernel = replace(kernel, insts=insts).with_attrs(shared_bytes=total)
+            kernel = _with_offsets(kernel, found, total)
         kernels.append(kernel)
     return plan.with_kernels(kernels)
 
 
+def lay_out_again(kernel: Kernel, sizes: dict[str, int]) -> Kernel:
+    """The kernel with arrays of other sizes, in bytes, in its arena: those that have no byte in common now have none then."""
+    found = [x for x in lives(kernel) if kernel.insts[x.at].attr("offset") is not None]
+    apart = set()
+    for x in found:
+        x.offset = kernel.insts[x.at].attr("offset")
+    for x in found:
+        apart |= {(x.buffer.name, y.buffer.name) for y in found if not x.overlaps(y)}
+    for x in found:
+        x.bytes, x.offset = _rounded(sizes.get(x.buffer.name, x.bytes)), 0
+    return _with_offsets(kernel, found, place(found, lambda x, y: (x.buffer.name, y.buffer.name) in apart))
+
+
+def _with_offsets(kernel: Kernel, found: list[_Life], total: int) -> Kernel:
+    offsets = {x.at: x.offset for x in found}
+    insts = tuple(inst.with_attrs(offset=offsets[at]) if at in offsets else inst for at, inst in enumerate(kernel.insts))
+    return replace(kernel, insts=insts).with_attrs(shared_bytes=total)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
+
+
 def _remark(kernel: Kernel, found: list[_Life], total: int, apart: int, context: Context) -> None:
     for x in found:
-        over = [f"`{y.buffer.name}`" for y in found if y is not x and x.offset < y.offset + y.bytes and y.offset < x.offset + x.bytes]
+        over = [f"`{y.buffer.name}`" for y in found if y is not x and x.overlaps(y)]
         reuse = f", in bytes of {', '.join(over)}, not in use at the same time" if over else ""
         context.applied(f"`{x.buffer.name}` takes {x.bytes:,} bytes of shared memory{reuse}", kernel.name, x.loc)
     saved = f" instead of {apart:,}, since not all arrays are in use at once" if total < apart else ""

@@ -16,19 +16,22 @@ index, or a block of a `grid` reduces, the reduction stays whole; lower-to-threa
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
+from vxc.dtypes import I64
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.accumulate import Accumulator, Slots, fold_halves
-from vxc.passes.lower_reduce import accumulator_of
+from vxc.passes.accumulate import Accumulator
+from vxc.passes.lower_reduce import accumulator_of, bounds_of, fold_order, parts_of, span_of
 from vxc.passes.nest import Nest, nest_of
 from vxc.semantics import Order
+
+_FOLDS = {"dot": "sum", "absmax": "max"}  # what joins partial results of these
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -40,18 +43,21 @@ def run(plan: Plan, context: Context) -> Plan:
             continue
         kernel = plan.kernel(entry.attr("kernel"))
         numbers = (n for n in count(1) if _parts_name(kernel, n) not in taken)
+        grid = rewriter(entry.operands[0])
         lookup = {p: rewriter(x) for p, x in zip(kernel.params, entry.operands[1:])}
         while True:
             found = _splittable(kernel, context)
             if found is None:
                 break
-            parts, kernel = _split(kernel, *found, next(numbers), context)
-            space = parts.params[-1]
-            lookup[space] = _workspace(entries, space, lookup)
+            split = _Split.of(kernel, *found, next(numbers))
+            split.bind(entries, lookup)
+            text = f"{split.inst.attr('op')} in two launches: {_count(split.inst)} parts a row, then their fold"
+            context.applied(text, kernel.name, split.inst.loc)
+            parts, kernel = split.parts_kernel(), split.fold_kernel()
             kernels.append(parts)
-            entries.emit("launch", 1, *(lookup[p] for p in parts.params), kernel=parts.name)
+            entries.emit("launch", grid, *(lookup[p] for p in parts.params), kernel=parts.name)
         kernels.append(kernel)
-        entries.at(entry.loc).emit("launch", 1, *(lookup[p] for p in kernel.params), kernel=kernel.name)
+        entries.at(entry.loc).emit("launch", grid, *(lookup[p] for p in kernel.params), kernel=kernel.name)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
 
 
@@ -59,29 +65,35 @@ def _parts_name(kernel: Kernel, number: int) -> str:
     return f"{kernel.name}_parts{number}"
 
 
-def _workspace(b: Builder, space: Buffer, lookup: dict) -> Buffer:
-    shape = [lookup.get(x, x) for x in space.shape]
-    return b.declare("workspace", space.name, space.dtype, shape)
-
-
 def _splittable(kernel: Kernel, context: Context) -> tuple[Nest, int] | None:
     """The first reduction in row scope with several parts that can be a launch of its own, as its position in the nest's body."""
-    if not any(inst.op == "reduce" and inst.attr("order")[3] > 1 for inst in kernel.insts):
+    if not any(inst.op == "reduce" and _several(inst) for inst in kernel.insts):
         return None
     nest = nest_of(kernel)
-    regions = Regions.of(nest.body)
-    for at in regions.top():
+    for at in Regions.of(nest.body).top():
         inst = nest.body[at]
-        if inst.op == "reduce" and inst.attr("order")[3] > 1:
-            reason = _reason_against(nest, regions, at, kernel)
+        if inst.op == "reduce" and _several(inst):
+            reason = reason_against(kernel, nest, at)
             if reason is None:
                 return nest, at
             if context is not None:
-                context.missed(f"{inst.attr('op')} runs its {inst.attr('order')[3]} parts in one launch: {reason}", kernel.name, inst.loc)
+                context.missed(f"the {_count(inst)} parts of {inst.attr('op')} stay in one launch: {reason}", kernel.name, inst.loc)
     return None
 
 
-def _reason_against(nest: Nest, regions: Regions, at: int, kernel: Kernel) -> str | None:
+def _several(reduce: Inst) -> bool:
+    """Whether a reduction has several parts, whatever its length."""
+    return Order(*reduce.attr("order")).parts_of(bounds_of(reduce)[0]) > 1
+
+
+def _count(reduce: Inst) -> str:
+    order, least = Order(*reduce.attr("order")), bounds_of(reduce)[0]
+    few, many = order.parts_of(least), order.most_parts
+    return f"{few}" if order.parts or isinstance(reduce.operands[1], Const) else f"{few} to {many}"
+
+
+def reason_against(kernel: Kernel, nest: Nest, at: int) -> str | None:
+    """Why the reduction at a position of the nest's body must be in one launch, or None."""
     if nest.body[at].attr("op") in ("argmax", "argmin"):
         return "its result is an index"
     if nest.loops[0].attr("threads"):
@@ -89,7 +101,7 @@ def _reason_against(nest: Nest, regions: Regions, at: int, kernel: Kernel) -> st
     if any(not _whole(loop, kernel) for loop in nest.loops):
         return "the parallel loops around it do not run from 0 over a dimension"
     written = {a.buffer.name for inst in kernel.insts for a in accesses(inst) if "w" in a.mode and a.buffer.space in ("param", "workspace")}
-    for i in _slice(nest, regions, at):
+    for i in _slice(nest, Regions.of(nest.body), at):
         inst = nest.body[i]
         if inst.op in ("print", "assert"):
             return "it prints or asserts"
@@ -122,77 +134,111 @@ def _slice(nest: Nest, regions: Regions, at: int) -> list[int]:
     return sorted(kept)
 
 
-def _split(kernel: Kernel, nest: Nest, at: int, number: int, context: Context) -> tuple[Kernel, Kernel]:
-    inst = nest.body[at]
-    regions = Regions.of(nest.body)
-    order = Order(*inst.attr("order"))
-    acc = accumulator_of(inst, nest.body[at + 1 : regions.end[at]])
-    shape = (*(loop.operands[1] for loop in nest.loops), Const(order.parts))
-    space = Buffer(f"parts{number}.{kernel.name}", acc.dtype, shape, "workspace")
-    context.applied(f"{inst.attr('op')} in two launches: {order.parts} parts a row, then their fold", kernel.name, inst.loc)
-    parts = _parts_kernel(kernel, nest, regions, at, order, acc, space, number)
-    return parts, _fold_kernel(kernel, nest, regions, at, order, acc, space)
+@dataclass(frozen=True)
+class _Split:
+    """One reduction of a kernel on its way to two launches. `parts` is how many a row has: a constant, or a parameter of both kernels."""
 
+    kernel: Kernel
+    nest: Nest
+    at: int
+    number: int
+    parts: Const | Value
+    space: Buffer
 
-def _parts_kernel(kernel, nest: Nest, regions: Regions, at: int, order: Order, acc: Accumulator, space: Buffer, number: int) -> Kernel:
-    """Every part of every row: the slice that the reduction needs, over the part's elements."""
-    b = Builder(names(kernel.params))
-    rewriter = Rewriter(b)
-    rewriter.copy_all(nest.prologue)
-    for loop in nest.loops:
-        rewriter.copy(loop)
-    with b.at(nest.body[at].loc).loop(0, order.parts, kind="parallel", name="p", independent="parts") as p:
-        before = [i for i in _slice(nest, regions, at) if i < at]
-        rewriter.copy_all(nest.body[i] for i in before)
-        inst = nest.body[at]
-        length = rewriter(inst.operands[1])
-        base, extent = part_bounds(b, order, length, p)
-        cell = rewriter(inst.operands[0])
-        whole = (order.v, order.chunk or order.span(length.value) // order.lanes, order.lanes, 1)
-        with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
-            rewriter.mapping[inst.result] = b.emit("add", base, e)
-            rewriter.copy_all(nest.body[at + 1 : regions.end[at]])
+    @classmethod
+    def of(cls, kernel: Kernel, nest: Nest, at: int, number: int) -> _Split:
+        order, length = Order(*nest.body[at].attr("order")), nest.body[at].operands[1]
+        parts: Const | Value = Value(Builder(names(kernel.params, kernel.insts)).fresh("parts"), I64)
+        if order.parts or isinstance(length, Const):
+            parts = Const(order.parts_of(length.value if isinstance(length, Const) else 0))
+        acc = accumulator_of(nest.body[at], nest.body[at + 1 : Regions.of(nest.body).end[at]])
+        shape = (*(loop.operands[1] for loop in nest.loops), parts)
+        return cls(kernel, nest, at, number, parts, Buffer(f"parts{number}.{kernel.name}", acc.dtype, shape, "workspace"))
+
+    @property
+    def inst(self) -> Inst:
+        return self.nest.body[self.at]
+
+    @property
+    def order(self) -> Order:
+        return Order(*self.inst.attr("order"))
+
+    @property
+    def end(self) -> int:
+        return Regions.of(self.nest.body).end[self.at]
+
+    @property
+    def acc(self) -> Accumulator:
+        return accumulator_of(self.inst, self.nest.body[self.at + 1 : self.end])
+
+    @property
+    def params(self) -> tuple[Value | Buffer, ...]:
+        """Of both kernels."""
+        return (*self.kernel.params, *([self.parts] if isinstance(self.parts, Value) else []), self.space)
+
+    def bind(self, entries: Builder, lookup: dict) -> None:
+        """Put what the plan passes for the new parameters into `lookup`."""
+        if isinstance(self.parts, Value):
+            lookup[self.parts] = parts_of(entries, self.order, lookup[self.inst.operands[1]], bounds_of(self.inst)[0])
+        shape = [lookup.get(x, x) for x in self.space.shape]
+        lookup[self.space] = entries.declare("workspace", self.space.name, self.space.dtype, shape)
+
+    def parts_kernel(self) -> Kernel:
+        """Every part of every row: the slice that the reduction needs, over the part's elements."""
+        b, nest, order, inst = Builder(names(self.params)), self.nest, self.order, self.inst
+        rewriter = self._open(b)
+        with b.at(inst.loc).loop(0, self.parts, kind="parallel", name="p", independent="parts") as p:
+            before = [i for i in _slice(nest, Regions.of(nest.body), self.at) if i < self.at]
+            rewriter.copy_all(nest.body[i] for i in before)
+            length = rewriter(inst.operands[1])
+            span = span_of(b, order, length, bounds_of(inst)[0])
+            base, extent = part_bounds(b, length, span, self.parts, p)
+            cell = rewriter(inst.operands[0])
+            whole = (order.v, order.chunk or order.span(length.value) // order.lanes, order.lanes, 1)
+            with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
+                rewriter.mapping[inst.result] = b.emit("add", base, e)
+                rewriter.copy_all(nest.body[self.at + 1 : self.end])
+            value = b.emit("load", cell)
+            if self.acc.result_if_empty() is not None:  # an empty part joins as the identity
+                value = b.emit("select", b.emit("eq", extent, 0), self.acc.start()[0], value)
+            b.emit("store", self.space, *(rewriter(loop.result) for loop in nest.loops), p, value)
+        return self._close(b, rewriter, _parts_name(self.kernel, self.number))
+
+    def fold_kernel(self) -> Kernel:
+        """The kernel with the reduction replaced by that of its partial results, in an order of the same bits."""
+        b, inst = Builder(names(self.params)), self.inst
+        rewriter = self._open(b)
+        rewriter.copy_all(self.nest.body[: self.at])
+        cell, least = b.at(inst.loc).declare("cell", "parts", self.acc.dtype), bounds_of(inst)[0]
+        op, many = _FOLDS.get(inst.attr("op"), inst.attr("op")), isinstance(self.parts, Value)
+        most = self.order.most_parts if many else self.parts.value
+        with b.reduce(cell, self.parts, name="p", op=op, order=fold_order(most), most=most if many else None) as p:
+            b.emit("contribute", b.emit("load", self.space, *(rewriter(loop.result) for loop in self.nest.loops), p))
         value = b.emit("load", cell)
-        if acc.result_if_empty() is not None:  # an empty part joins as the identity
-            value = b.emit("select", b.emit("eq", extent, 0), acc.start()[0], value)
-        b.emit("store", space, *(rewriter(loop.result) for loop in nest.loops), p, value)
-    for loop in reversed(nest.loops):
-        b.emit("end", rewriter(loop.result))
-    return b.build(_parts_name(kernel, number), (*kernel.params, space), done=kernel.done, attrs=kernel.attrs, source=kernel.source)
+        if self.acc.result_if_empty() is not None and not least:
+            value = b.emit("select", b.emit("eq", rewriter(inst.operands[1]), 0), self.acc.result_if_empty(), value)
+        b.emit("store", rewriter(inst.operands[0]), value)
+        rewriter.copy_all(self.nest.body[self.end + 1 :])
+        return self._close(b, rewriter, self.kernel.name)
+
+    def _open(self, b: Builder) -> Rewriter:
+        rewriter = Rewriter(b)
+        rewriter.copy_all(self.nest.prologue)
+        rewriter.copy_all(self.nest.loops)
+        return rewriter
+
+    def _close(self, b: Builder, rewriter: Rewriter, name: str) -> Kernel:
+        for loop in reversed(self.nest.loops):
+            b.emit("end", rewriter(loop.result))
+        return b.build(name, self.params, done=self.kernel.done, attrs=self.kernel.attrs, source=self.kernel.source)
 
 
-def part_bounds(b: Builder, order: Order, length: Scalar, part: Scalar) -> tuple[Scalar, Scalar]:
-    """(first element, number of elements) of a part; both computed in `b`."""
-    tile = order.v * order.lanes
-    span = Const(order.span(length.value)) if isinstance(length, Const) else None
-    if span is None:
-        span = b.emit("mul", b.emit("ceildiv", b.emit("ceildiv", length, order.parts), tile), tile)
+def part_bounds(b: Builder, length: Scalar, span: Scalar, parts: Scalar, part: Scalar) -> tuple[Scalar, Scalar]:
+    """(first element, number of elements) of a part, computed in `b`."""
     base = b.emit("mul", part, span)
+    if all(isinstance(x, Const) for x in (length, span, parts)) and length.value == span.value * parts.value:
+        return base, span
     return base, b.emit("max", b.emit("min", span, b.emit("sub", length, base)), 0)
-
-
-def _fold_kernel(kernel: Kernel, nest: Nest, regions: Regions, at: int, order: Order, acc: Accumulator, space: Buffer) -> Kernel:
-    """The kernel with the reduction replaced by the fold of its partial results."""
-    b = Builder(names((*kernel.params, space)))
-    rewriter = Rewriter(b)
-    rewriter.copy_all(nest.prologue)
-    for loop in nest.loops:
-        rewriter.copy(loop)
-    rewriter.copy_all(nest.body[:at])
-    inst = nest.body[at]
-    b.at(inst.loc)
-    slots = Slots.declare(b, acc.dtypes, order.parts, "parts")
-    with b.loop(0, order.parts, kind="serial", name="p") as p:
-        slots.put(b, (b.emit("load", space, *(rewriter(loop.result) for loop in nest.loops), p),), p)
-    fold_halves(b, acc, slots, order.parts)
-    value: Value | Scalar = slots.get(b)[0]
-    if acc.result_if_empty() is not None:
-        value = b.emit("select", b.emit("eq", rewriter(inst.operands[1]), 0), acc.result_if_empty(), value)
-    b.emit("store", rewriter(inst.operands[0]), value)
-    rewriter.copy_all(nest.body[regions.end[at] + 1 :])
-    for loop in reversed(nest.loops):
-        b.emit("end", rewriter(loop.result))
-    return b.build(kernel.name, (*kernel.params, space), done=kernel.done, attrs=kernel.attrs, source=kernel.source)
 
 
 SPLIT_REDUCTIONS = Pass(

@@ -24,6 +24,12 @@ class Team:
     first: Value | None = None  # true in lane 0; None where the group is one lane
     scratch: dict[tuple, Buffer] = field(default_factory=dict)
 
+    def number(self, thread: Value, several: bool = True) -> None:
+        """Find this thread's lane; `several` groups may be in a block."""
+        b = self.b
+        self.lane = b.emit("mod", thread, self.group, name="lane") if several else thread
+        self.first = b.emit("eq", self.lane, 0, name="first")
+
     def declarations(self) -> list[Inst]:
         return [Inst("shared", (), buffer) for buffer in self.scratch.values()]
 

@@ -7,6 +7,7 @@ device cannot reach or that outputs share, and the limits of a launch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.flat_memory import poisoned, row_major, span
-from vxc.ir.kernel import Buffer
+from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
@@ -44,17 +45,15 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     that the arrays come from. Raises `VxcError`: E0603, E0604 (CUDA), E0703 to E0708 (arguments), E0709 (stream), E0712 (beyond
     the device's limits), E0713 (outputs that overlap), and what making the machine code raises.
     """
-    params = signature(compiled.plan.params)
-    declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
+    declared = _arrays(compiled.plan.params)
     views = {name: describe_device(array, name) for name, array in arguments.items() if name in declared}
     for name in sorted(declared.keys() - views.keys()):
         raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
     scalars = {k: v for k, v in arguments.items() if k not in views}
-    binding = bind_plan(compiled.plan, described(views, declared), scalars, source=compiled.source)
+    plan = _steps(_Call.of(compiled, described(views, declared), scalars))
     for name, param in declared.items():
         check_view(param, views[name])
     check_overlap(views, declared)
-    plan = _scheduled(compiled, binding)
     cuda = driver()
     device = device_of_all(cuda, views)
     queue = current_stream(arguments.values(), device) if stream is None else stream_handle(stream)
@@ -165,6 +164,36 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
 
 
+@dataclass(frozen=True)
+class _Call:
+    """What the schedule of a call depends on. Scalars are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
+
+    identity: int  # of `compiled`, which lives as long as this
+    arrays: tuple[tuple[str, Described], ...]
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    compiled: Compiled = field(compare=False)
+    values: tuple[Any, ...] = field(compare=False)
+
+    @classmethod
+    def of(cls, compiled: Compiled, arrays: Mapping[str, Described], scalars: Mapping[str, Any]) -> _Call:
+        values = tuple(scalars.values())
+        return cls(id(compiled), tuple(arrays.items()), tuple(scalars), tuple(map(repr, values)), compiled, values)
+
+
+@lru_cache(maxsize=256)
+def _steps(call: _Call) -> Schedule:
+    """The launches of a call, worked out once for calls alike: a small kernel is over in less time than this takes."""
+    compiled = call.compiled
+    binding = bind_plan(compiled.plan, dict(call.arrays), dict(zip(call.names, call.values)), source=compiled.source)
+    return _scheduled(compiled, binding)
+
+
+@lru_cache(maxsize=256)
+def _arrays(params: tuple[Value | Buffer, ...]) -> Mapping[str, ArrayParam]:
+    return {p.name: p for p in signature(params) if isinstance(p, ArrayParam)}
+
+
 # ---- running ----------------------------------------------------------------------------------------------------------
 
 
@@ -180,7 +209,7 @@ def device_of_all(cuda: Driver, views: Mapping[str, ArrayView]) -> int:
     if len(devices) > 1:
         places = ", ".join(f"`{name}` on device {device}" for device, name in devices.items())
         raise VxcError(Diagnostic("E0703", f"the arguments lie on several devices: {places}", help="move them to one device"))
-    return next(iter(devices), cuda.current_device())
+    return next(iter(devices)) if devices else cuda.current_device()
 
 
 def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, int], device: int, stream: int) -> None:

@@ -15,10 +15,10 @@ from vxc.dtypes import DType
 class Order:
     """How n elements are combined.
 
-    Part p holds elements [p*S, min(p*S + S, n)), S = ceildiv(ceildiv(n, parts), v*lanes) * v*lanes. Within a part, in
-    increasing e, element e goes to lane (e // v) % lanes and there to partial ((e // (v*lanes)) * v + e % v) % chunk,
-    chunk 0 meaning S / lanes. k partials, and k parts, fold by h = (k+1)//2: a[i] += a[i+h] where i+h < k; lanes fold by
-    xor distance min(lanes, 32)/2 .. 1, warps of 32 lanes by increasing index.
+    Part p holds elements [p*S, min(p*S + S, n)), S = ceildiv(ceildiv(n, parts), v*lanes) * v*lanes, parts 0 meaning
+    `parts_by_length(n)`. Within a part, in increasing e, element e goes to lane (e // v) % lanes and there to partial
+    ((e // (v*lanes)) * v + e % v) % chunk, chunk 0 meaning S / lanes. k partials, and k parts, fold by h = (k+1)//2:
+    a[i] += a[i+h] where i+h < k; lanes fold by xor distance min(lanes, 32)/2 .. 1, warps of 32 lanes by increasing index.
     """
 
     v: int
@@ -29,10 +29,19 @@ class Order:
     def __str__(self) -> str:
         return f"[{self.v}, {self.chunk}, {self.lanes}, {self.parts}]"
 
+    def parts_of(self, n: int) -> int:
+        """The number of parts of a reduction over n elements."""
+        return self.parts or parts_by_length(n)
+
+    @property
+    def most_parts(self) -> int:
+        """The number of parts of the longest reduction."""
+        return self.parts or PARTS[-1][1]
+
     def span(self, n: int) -> int:
         """S, the elements of a part for a reduction over n."""
         tile = self.v * self.lanes
-        return -(-(-(-n // self.parts)) // tile) * tile
+        return -(-(-(-n // self.parts_of(n))) // tile) * tile
 
     @property
     def warp(self) -> int:
@@ -58,8 +67,8 @@ def check_order(order: Order) -> str | None:
         return f"the chunk must be 0 (single-shot) or more, not {order.chunk}"
     if order.lanes not in (1, 2, 4, 8, 16) and not (order.lanes % 32 == 0 and 32 <= order.lanes <= 1024):
         return f"lanes must be 1, 2, 4, 8, 16 or a multiple of 32 up to 1024, not {order.lanes}"
-    if order.parts < 1:
-        return f"there must be at least one part, not {order.parts}"
+    if order.parts < 0:
+        return f"there must be at least one part, or 0 (by the length), not {order.parts}"
     return None
 
 
@@ -68,6 +77,7 @@ FRAGMENT_ORDER = Order(v=2, chunk=2, lanes=4)
 
 # Lanes by the number of 16-byte vectors in a row, first line that fits. Whole 128-byte lines per warp load decide (8 lanes
 # or more); up to 512 vectors a warp per row needs no barrier; beyond, about 8 loads a lane keep enough bytes in flight.
+# Up to 32 vectors the lines differ in nothing but the lanes that idle: an order of more lanes gives the same bits.
 _LANES = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (512, 32), (1024, 128), (2048, 256)]
 _LANES_BEYOND = 512
 _LANES_UNKNOWN = 32
@@ -77,6 +87,15 @@ _PART = 1 << 15  # elements a part is worth; rows below four parts stay whole
 _PARTS_MAX = 64
 _PARTS_ALONE = 256  # about two blocks a multiprocessor
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
+
+# Parts of a row whose length only the call knows, where 32 lanes take a part: from so many elements on, so many. Few long rows
+# need thousands of warps to keep the memory busy; a part of 4096 elements still gives each lane 32 loads.
+PARTS = ((0, 1), (1 << 15, 8), (1 << 18, 64))
+
+
+def parts_by_length(n: int) -> int:
+    """The parts of a reduction over `n` elements whose order leaves them to the length: a power of two."""
+    return next(parts for least, parts in reversed(PARTS) if n >= least)
 
 
 def reduce_order(
@@ -101,7 +120,7 @@ def reduce_order(
         v=v,
         chunk=(v if v > 1 else _CHUNK_UNVECTORISED) if chunk is None else chunk,
         lanes=_default_lanes(length, v, strided, alone) if lanes is None else lanes,
-        parts=_default_parts(length, alone) if parts is None else parts,
+        parts=_default_parts(length, v, alone) if parts is None else parts,
     )
 
 
@@ -114,8 +133,9 @@ def _default_lanes(length: int | None, v: int, strided: bool, alone: bool) -> in
     return next((lanes for limit, lanes in _LANES if vectors <= limit), _LANES_BEYOND)
 
 
-def _default_parts(length: int | None, alone: bool) -> int:
+def _default_parts(length: int | None, v: int, alone: bool) -> int:
+    """For a constant length and a whole array a power of two, which lanes fold without a remainder."""
     if length is None:
-        return _PARTS_ALONE if alone else 1
+        return _PARTS_ALONE if alone else 0 if v > 1 else 1
     most = _PARTS_ALONE if alone else _PARTS_MAX
-    return min(length // _PART, most) if length >= 4 * _PART else 1
+    return min(1 << (length // _PART).bit_length() - 1, most) if length >= 4 * _PART else 1

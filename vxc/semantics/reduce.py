@@ -68,15 +68,15 @@ def _fold_in_order(name: str, order: Order, *operands) -> np.ndarray:
 
 def _columns(x, order: Order, pad: float) -> np.ndarray:
     """[step, rows, parts, lanes, chunk]: what joins each partial at each step, absent elements as the identity `pad`."""
-    rows, span = math.prod(x.shape[:-1]), order.span(x.shape[-1])
+    rows, span, parts = math.prod(x.shape[:-1]), order.span(x.shape[-1]), order.parts_of(x.shape[-1])
     per_lane = span // order.lanes
     chunk = order.chunk or per_lane
     steps = -(-per_lane // chunk)
-    x = padded(x.reshape(rows, x.shape[-1]), order.parts * span, pad)
-    x = x.reshape(rows, order.parts, per_lane // order.v, order.lanes, order.v)
-    x = x.transpose(0, 1, 3, 2, 4).reshape(rows, order.parts, order.lanes, per_lane)
+    x = padded(x.reshape(rows, x.shape[-1]), parts * span, pad)
+    x = x.reshape(rows, parts, per_lane // order.v, order.lanes, order.v)
+    x = x.transpose(0, 1, 3, 2, 4).reshape(rows, parts, order.lanes, per_lane)
     x = padded(x, steps * chunk, pad)
-    return x.reshape(rows, order.parts, order.lanes, steps, chunk).transpose(3, 0, 1, 2, 4)
+    return x.reshape(rows, parts, order.lanes, steps, chunk).transpose(3, 0, 1, 2, 4)
 
 
 def padded(x, length: int, pad: float):

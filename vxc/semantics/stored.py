@@ -2,9 +2,9 @@
 
 Storing rounds once, and what is stored may lie 1 ulp (of what it is stored as) from the right value rounded. Two numbers less than
 1 ulp apart round to the same or to neighbours, so an error below 2^-11 of the value is enough for f16 and 2^-8 for bf16, as long as the
-least values come out right as well. What is in the table is below 2^-11 with room; `cuda/device/stored.cuh` says from where.
-The manuals bound the instructions that it rests on: PTX ISA, `ex2.approx` 2^-22, `rcp.approx` 1 ulp, `tanh.approx` 2^-11 in relative
-error; CUDA C++ Programming Guide, appendix on mathematical functions, `powf` 4 ulp.
+least values come out right as well. The table rests on instructions bounded by the PTX ISA (section Floating Point Instructions:
+`ex2.approx` and `rcp.approx` a few ulp of f32, `tanh.approx` 2^-11 in relative error) and on `powf` (CUDA C++ Programming Guide,
+appendix on mathematical functions: 4 ulp); how these add up is said in `cuda/device/stored.cuh`, and tests marked `gpu` measure it.
 """
 
 from __future__ import annotations

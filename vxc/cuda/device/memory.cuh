@@ -59,6 +59,25 @@ template <int bytes> __device__ __forceinline__ void vx_move(void* to, const voi
   if (bytes == 16) *(uint4*)to = *(const uint4*)from;
 }
 
+// the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
+__device__ __forceinline__ long long vx_whole(long long offset) {
+  asm("" : "+l"(offset));
+  return offset;
+}
+
+// start copying so many bytes (4, 8 or 16) from global to shared memory, both places being multiples of them
+template <int bytes> __device__ __forceinline__ void vx_move_async(void* to, const void* from) {
+  const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
+  const unsigned long long start = (unsigned long long)__cvta_generic_to_global(from);
+  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(start) : "memory");
+  if (bytes < 16) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(start), "n"(bytes) : "memory");
+}
+
+// wait until all that this thread has started copying is there
+__device__ __forceinline__ void vx_await() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 // elements up to the first that begins at a multiple of so many bytes
 template <int bytes, typename T> __device__ __forceinline__ int vx_ahead(const T* place) {
   return (int)((0u - (unsigned int)(unsigned long long)place & (bytes - 1u)) / (unsigned int)sizeof(T));
@@ -67,4 +86,14 @@ template <int bytes, typename T> __device__ __forceinline__ int vx_ahead(const T
 // whether a pointer is a multiple of so many bytes
 template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
+}
+
+// where element `o` of an array in shared memory lies, whose rows of `row` elements begin `pitch` elements apart
+template <unsigned row, unsigned pitch> __device__ __forceinline__ unsigned vx_pitch(unsigned o) {
+  return o / row * pitch + o % row;
+}
+
+// where element `o` of an array in shared memory lies, the number of its row xored into that of its vector of `vector` elements
+template <unsigned vector, unsigned turns, unsigned row> __device__ __forceinline__ unsigned vx_swizzle(unsigned o) {
+  return o ^ o / row % turns * vector;
 }

@@ -1,13 +1,13 @@
 // Elementary functions of f32 for values that are only stored in 16 bits: within 1 ulp of the f16 (also for 8 bits) or the bf16.
 
-// 2^x, within 2^-22 in relative error; what is below 2^-126 is 0
+// 2^x, within a few ulp of f32; what is below 2^-126 is 0
 __device__ __forceinline__ float vx_exp2_f16(float x) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 
-// 2^x, within 2^-22 in relative error where that is normal
+// 2^x, within a few ulp of f32, small values too
 __device__ __forceinline__ float vx_exp2_bf16(float x) {
   float r;
   asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(x));

@@ -1,0 +1,157 @@
+"""Orders of a row's dot product on a GPU: partials a lane x lanes x length of a row x threads.
+
+    python tools/reduce_sweep.py [-o FILE]      on a machine with a GPU: measures, writes results/reduce_sweep.json, or FILE
+    python tools/reduce_sweep.py --plot         anywhere with matplotlib: draws results/reduce_sweep.png from it
+
+Every variant is compiled first, side by side in all cores, then checked against float64 and timed: the median of `do_bench`, which flushes
+the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for each multiprocessor of
+an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill the device. `ratio`
+is the time over the least for the same row and threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vxc.cuda.nvrtc import Binary
+from vxc.driver import compile
+from vxc.ir.plan import Plan
+from vxc.source import Source
+
+RECORD = Path(__file__).resolve().parent / "results" / "reduce_sweep.json"
+CHUNKS = (0, 1, 4, 8, 16, 32)  # 0: single-shot, a partial for each element of a lane
+LANES = (1, 4, 8, 16)
+LENGTHS = (32, 64, 128, 1000)
+MULTIPROCESSORS = 132
+SHAPES = ((MULTIPROCESSORS, 32), (MULTIPROCESSORS, 64), (MULTIPROCESSORS, 128), (MULTIPROCESSORS, 256), (0, 256))  # (grid, block)
+BYTES = 1 << 27  # of each operand, both together more than the L2 cache
+BOUND = 1e-5  # of the error, relative to the sum of magnitudes
+
+
+class Variant(NamedTuple):
+    chunk: int
+    lanes: int
+    hd: int
+    grid: int
+    block: int
+
+    @property
+    def rows(self) -> int:
+        """Of the arrays: as many for each block of 132."""
+        return BYTES // 4 // self.hd // MULTIPROCESSORS * MULTIPROCESSORS
+
+    @property
+    def text(self) -> str:
+        row, each = f"@chunk({self.chunk}) @lanes({self.lanes}) dot", self.rows // MULTIPROCESSORS
+        head = f"kernel rowdot(q: f32[N, {self.hd}], k: f32[N, {self.hd}], out s: f32[N])"
+        if not self.grid:
+            return f"{head} {{ parallel i in N {{ s[i] = {row}(q[i], k[i]); }} }}"
+        one = f"s[b * {each} + i] = {row}(q[b * {each} + i], k[b * {each} + i]);"
+        return f"{head} {{ @threads({self.block}) grid b in {self.grid} {{ parallel i in {each} {{ {one} }} }} }}"
+
+
+class Made(NamedTuple):
+    """What launching needs."""
+
+    source: Source
+    plan: Plan
+    binary: Binary
+
+
+def made(variant: Variant) -> Made:
+    source = Source("rowdot.vx", variant.text)
+    compiled = compile(source, defines={"N": variant.rows}, target="sm_90a")
+    return Made(source, compiled.plan, compiled.binary)
+
+
+def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]]) -> dict[str, Any]:
+    """A row of the record. Raises ValueError for a wrong sum."""
+    import torch
+    from triton.testing import do_bench
+
+    from vxc.runtime.launch import launch
+
+    q, k, wanted, scale, s = operands[variant.hd]
+    s.fill_(float("nan"))
+    launch(kernel, {"q": q, "k": k, "s": s})
+    error = float(((s.double() - wanted).abs() / scale).max())
+    if not error < BOUND:
+        raise ValueError(f"{variant}: the error is {error}")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch(kernel, {"q": q, "k": k, "s": s})
+    ms = do_bench(graph.replay, warmup=1, rep=5, return_mode="median")
+    (used,) = kernel.binary.kernels.values()
+    found = {"registers": used.registers, "spills": used.spill_stores + used.spill_loads, "stack": used.stack, "ms": round(ms, 5)}
+    return variant._asdict() | found
+
+
+def sweep(path: Path) -> None:
+    import torch
+
+    start = time.perf_counter()
+    variants = [Variant(*rest, *shape) for *rest, shape in product(CHUNKS, LANES, LENGTHS, SHAPES)]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        kernels = list(pool.map(made, variants, chunksize=4))
+    print(f"{len(kernels)} variants compiled in {time.perf_counter() - start:.1f} s", flush=True)
+    torch.manual_seed(1)
+    operands = {}
+    for hd in LENGTHS:
+        q, k = (torch.randn(Variant(0, 1, hd, 0, 256).rows, hd, device="cuda") for _ in range(2))
+        product_ = q.double() * k.double()
+        operands[hd] = (q, k, product_.sum(1), product_.abs().sum(1), torch.empty(len(q), device="cuda"))
+    rows = []
+    for at, (variant, kernel) in enumerate(zip(variants, kernels, strict=True)):
+        rows.append(measured(variant, kernel, operands))
+        if at % 40 == 0:
+            print(f"{at} of {len(variants)} timed after {time.perf_counter() - start:.1f} s", flush=True)
+    least: dict[tuple[int, ...], float] = {}
+    for row in rows:
+        key = (row["hd"], row["grid"], row["block"])
+        least[key] = min(row["ms"], least.get(key, row["ms"]))
+    for row in rows:
+        row["ratio"] = round(row["ms"] / least[row["hd"], row["grid"], row["block"]], 3)
+    record = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "bytes": 2 * BYTES, "rows": rows}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{path}: {len(rows)} rows after {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def plot(path: Path) -> None:
+    """A table of ratios, chunk x lanes, for each length and each number of threads."""
+    from matplotlib.figure import Figure
+
+    rows = json.loads(path.read_text())["rows"]
+    ratios = {Variant(*(row[name] for name in Variant._fields)): row["ratio"] for row in rows}
+    figure = Figure(figsize=(3 * len(SHAPES), 2.4 * len(LENGTHS)), layout="constrained")
+    for axes, (hd, (grid, block)) in zip(figure.subplots(len(LENGTHS), len(SHAPES)).flat, product(LENGTHS, SHAPES), strict=True):
+        table = [[ratios[Variant(chunk, lanes, hd, grid, block)] for chunk in CHUNKS] for lanes in LANES]
+        axes.imshow(table, vmin=1, vmax=2, cmap="viridis_r", aspect="auto")
+        for y, x in product(range(len(LANES)), range(len(CHUNKS))):
+            axes.text(x, y, f"{table[y][x]:.2f}", ha="center", va="center", fontsize=7, color="white" if table[y][x] > 1.5 else "black")
+        axes.set_xticks(range(len(CHUNKS)), ["single" if c == 0 else str(c) for c in CHUNKS], fontsize=7)
+        axes.set_yticks(range(len(LANES)), map(str, LANES), fontsize=7)
+        axes.set_title(f"{hd} elements, {f'{grid} blocks of {block}' if grid else 'full device'}", fontsize=8)
+    figure.supxlabel("partials a lane")
+    figure.supylabel("lanes a row")
+    figure.savefig(path.with_suffix(".png"), dpi=100)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", dest="path", type=Path, default=RECORD, help="where to write, or what to draw")
+    parser.add_argument("--plot", action="store_true", help="draw what was measured")
+    given = parser.parse_args()
+    (plot if given.plot else sweep)(given.path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

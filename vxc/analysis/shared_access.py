@@ -1,0 +1,134 @@
+"""Which elements of shared arrays the threads of a block access together (stage=thread), by evaluating the kernel's index arithmetic.
+
+One walk over the instructions with an array for each value: a row for each of a few samples of the loops around it, a column for each
+thread. What that cannot know (what memory holds) is left out. Sizes of arrays count as SIZE, arrays as aligned: the wide form of a kernel
+is looked at, at a block that lies inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vxc import semantics
+from vxc.dtypes import BOOL
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS
+from vxc.ir.walk import Regions
+from vxc.target import WARP
+
+SIZE = 1 << 16  # of a dimension: large, and divisible
+SAMPLES = 4  # of the loops around an access, taken together
+_STRIDES = (1, 7, 3, 5)  # the samples go through loops in different steps, so that not all loops are at their n-th trip at once
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """`offsets` [samples, threads] are the elements in memory order, -1 where a thread does not run; `weight` is how often each
+    thread comes there, as far as that is known.
+    """
+
+    at: int
+    buffer: Buffer
+    width: int
+    offsets: np.ndarray
+    weight: float
+
+
+def shared_accesses(kernel: Kernel) -> list[SharedAccess]:
+    """In program order, those whose elements are known."""
+    return _Walk(kernel).run()
+
+
+class _Walk:
+    """The walk's state: values by name, and who runs the innermost region and how often."""
+
+    def __init__(self, kernel: Kernel):
+        self.insts, self.regions = kernel.insts, Regions.of(kernel.insts)
+        threads = kernel.attr("threads")
+        self.threads = np.arange(-(-threads // WARP) * WARP)
+        self.mask = np.broadcast_to(self.threads < threads, (SAMPLES, self.threads.size))
+        sizes = {x.name for p in kernel.params if isinstance(p, Buffer) for x in p.shape if isinstance(x, Value)}
+        self.values: dict[str, np.ndarray] = {name: np.asarray(SIZE) for name in sizes}
+        self.weight = 1.0
+        self.depth = 0
+
+    def run(self) -> list[SharedAccess]:
+        found: list[SharedAccess] = []
+        outside: list[tuple] = []
+        for at, inst in enumerate(self.insts):
+            if inst.op == "else":
+                _, mask, weight, depth, taken = outside[-1]
+                self.mask, self.weight = (mask, weight) if taken is None else (mask & ~taken, weight)
+            elif inst.op == "end":
+                _, self.mask, self.weight, self.depth, _ = outside.pop()
+            elif OPS[inst.op].opens:
+                taken = self.get(inst.operands[0]) if inst.op == "if" else None
+                outside.append((at, self.mask, self.weight, self.depth, taken))
+                if inst.op == "loop":
+                    self._enter(inst)
+                elif taken is not None:
+                    self.mask = self.mask & taken
+            else:
+                found += self._accesses(at, inst)
+                self._define(inst)
+        return found
+
+    def get(self, x: Operand) -> np.ndarray | None:
+        return np.asarray(x.value) if isinstance(x, Const) else self.values.get(x.name)
+
+    def _enter(self, loop: Inst) -> None:
+        """A sample of its trips: the first in the first sample, others in the others."""
+        start, stop, step = (*map(self.get, loop.operands), np.asarray(1))[:3]
+        if start is None or step is None or not np.all(step):
+            return
+        trips = SAMPLES if stop is None else max(1, int(-(-(stop - start) // step).max()))
+        turn = (np.arange(SAMPLES) * _STRIDES[self.depth % len(_STRIDES)] % trips)[:, None]
+        index = start + turn * step
+        self.values[loop.result.name] = index
+        if stop is not None:
+            self.mask = self.mask & np.where(step > 0, index < stop, index > stop)
+        self.weight *= trips
+        self.depth += 1
+
+    def _define(self, inst: Inst) -> None:
+        if not isinstance(inst.result, Value):
+            return
+        if inst.op == "thread_index":
+            self.values[inst.result.name] = self.threads
+        elif inst.op == "block_index":
+            self.values[inst.result.name] = np.asarray(0)
+        elif inst.op == "aligned":
+            self.values[inst.result.name] = np.asarray(True)
+        elif OPS[inst.op].pure:
+            operands = [self.get(x) for x in inst.operands]
+            kinds = {x.dtype for x in inst.operands} | {inst.result.dtype}
+            if all(x is not None for x in operands) and all(d.is_int or d is BOOL for d in kinds):
+                self.values[inst.result.name] = _apply(inst, operands)
+
+    def _accesses(self, at: int, inst: Inst) -> list[SharedAccess]:
+        if inst.op in ("move", "move.async"):
+            places = [(inst.operands[k], inst.operands[k + 1 : k + 2], inst.attr("width")) for k in (0, 2)]
+        elif OPS[inst.op].access and inst.operands[0].shape:
+            places = [(inst.operands[0], inst.operands[1 : 1 + len(inst.operands[0].shape)], 1)]
+        else:
+            return []
+        found = []
+        for buffer, indices, width in places:
+            values = [self.get(x) for x in indices] if buffer.space == "shared" else [None]
+            if any(x is None for x in values) or not self.mask.any():
+                continue
+            flat = values[0]
+            for x, extent in zip(values[1:], buffer.shape[1:]):
+                flat = flat * extent.value + x
+            offsets = np.where(self.mask, np.broadcast_to(flat, self.mask.shape), -1)
+            found.append(SharedAccess(at, buffer, width, offsets, self.weight))
+        return found
+
+
+def _apply(inst: Inst, operands: list[np.ndarray]) -> np.ndarray:
+    if inst.op in ("cast", "sat", "reinterpret"):
+        return getattr(semantics, inst.op)(operands[0], inst.operands[0].dtype, inst.result.dtype)
+    dtype = inst.operands[-1].dtype
+    return np.asarray(semantics.evaluate(inst.op, dtype, *(x.astype(y.dtype.numpy) for x, y in zip(operands, inst.operands))))

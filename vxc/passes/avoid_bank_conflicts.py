@@ -1,0 +1,220 @@
+"""avoid-bank-conflicts: where the elements of a shared array lie, so that lanes which access it together do not meet in a bank.
+
+Before: stage=thread, accesses have their widths; the elements of every shared array lie in memory order.
+After:  an array whose accesses meet in banks has a `pitch` (rows with a gap behind each) or a `swizzle` (bits of the row's number are
+        xored into the number of a vector of it), whichever makes its accesses take the fewest cycles. Accesses name elements as
+        before; a `move` of more elements than now lie together is several; what a `move.async` copies stays together. Offsets in the
+        arena, and `shared_bytes`, are those of the new sizes: arrays that had no byte in common have none.
+
+    shared @tile: f32[32, 32] {offset=0}               shared @tile: f32[32, 32] {offset=0, pitch=[32, 33]}
+    %1: f32 = load @tile, %lane, %j            ->      %1: f32 = load @tile, %lane, %j
+
+Conflicts are counted, not guessed: the elements that a warp accesses together are enumerated for some trips of the loops around
+(`analysis/shared_access.py`), the cycles that they take follow from `layout/banks.py`, for every candidate. Among equals the one with
+fewer instructions is taken, then a pitch, whose arithmetic is less and leaves constant parts of an index constant, then fewer bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from vxc.analysis.shared_access import SharedAccess, shared_accesses
+from vxc.ir.builder import Builder
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_bytes
+from vxc.ir.plan import Plan
+from vxc.ir.walk import names
+from vxc.layout.banks import LINE, NOWHERE, cycles
+from vxc.layout.placement import IN_ORDER, Placement
+from vxc.pass_manager import Context, Pass
+from vxc.passes.plan_shared import lay_out_again
+from vxc.target import WARP
+
+WIDEST, GAP = 16, 8  # bytes of a gap at most; how many times as long the row before it is, at least
+ROWS = 24  # different warps looked at
+VECTORS = (4, 8, 16, 32, 64)  # bytes of what changes places
+MOVE = 2  # bytes of the narrowest `move`
+WORTH = 0.95  # of the cycles before, at most, for a change
+
+
+class _Cost:
+    """What the accesses to one array, of elements of `size` bytes, cost in a placement."""
+
+    def __init__(self, accesses: list[SharedAccess], size: int):
+        self.size = size
+        groups: dict[int, list[SharedAccess]] = {}
+        for a in accesses:
+            groups.setdefault(a.width, []).append(a)
+        self.groups = [(width, *_rows(group)) for width, group in groups.items()]
+
+    def of(self, placements: Sequence[Placement]) -> np.ndarray:
+        """[placements, 3]: cycles, cycles without conflicts, instructions, of all accesses of a warp."""
+        costs = np.zeros((len(placements), 3))
+        for width, offsets, weights in self.groups:
+            pieces = np.array([min(width, p.run or width) for p in placements])
+            for piece in np.unique(pieces):
+                chosen = np.flatnonzero(pieces == piece)
+                for first in range(0, width, int(piece)):
+                    lie = np.stack([placements[c](offsets + first) for c in chosen])
+                    byte = np.where(offsets < 0, NOWHERE, lie * self.size)
+                    phases = cycles(byte.reshape(-1, WARP), int(piece) * self.size).reshape(len(chosen), len(offsets), -1)
+                    runs = phases > 0
+                    costs[chosen] += np.stack([weights @ x.T for x in (phases.sum(axis=2), runs.sum(axis=2), runs.any(axis=2))], axis=1)
+        return costs
+
+
+def _rows(accesses: list[SharedAccess]) -> tuple[np.ndarray, np.ndarray]:
+    """The different warps of accesses of one width, and how much each counts; ROWS of those that count most."""
+    warps = [a.offsets.reshape(-1, WARP) for a in accesses]
+    weights = np.concatenate([np.full(len(w), a.weight / len(a.offsets)) for a, w in zip(accesses, warps)])
+    rows, which = np.unique(np.concatenate(warps), axis=0, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), weights)
+    most = np.argsort(-counts, kind="stable")[:ROWS]
+    return rows[most], counts[most]
+
+
+def candidates(shape: tuple[int, ...], size: int) -> Iterator[Placement]:
+    """Gaps behind rows of each dimension, and swizzles of one field, for elements of `size` bytes."""
+    gaps = [1 << k for k in range(5) if size << k <= WIDEST]
+    for row in sorted({prod(shape[at:]) for at in range(1, len(shape))} - {1, prod(shape)}):
+        yield from (Placement(pitch=(row, row + gap)) for gap in gaps if gap * GAP <= row)
+    yield from (Placement(swizzle=field) for field in _fields(prod(shape), size))
+
+
+def _fields(count: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Fields that exchange vectors within the banks, of rows that there are at least two of."""
+    for vector in (n // size for n in VECTORS if n >= size):
+        turns = 2
+        while vector * turns * size <= LINE:
+            row = vector * turns
+            while row < count:
+                yield vector, turns, row
+                row *= 2
+            turns *= 2
+
+
+def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> tuple[Placement, str]:
+    """The placement of a shared array that takes at most `room` bytes, and what it changes, in words ('' for nothing).
+
+    Elements that lie together in it take `whole` bytes at least.
+    """
+    buffer = inst.result
+    shape, size = tuple(n.value for n in buffer.shape), buffer.dtype.bytes
+    cost = _Cost(accesses, size)
+    before, least, _ = cost.of([IN_ORDER])[0]
+    if least >= WORTH * before:
+        return IN_ORDER, ""
+    narrowest = max(whole, MOVE if any(a.width > 1 for a in accesses) else 1)
+
+    def ordered(placements: Iterable[Placement]) -> list[tuple[Placement, np.ndarray]]:
+        """Those that there is room for, the best first."""
+        found = [p for p in placements if p.size(prod(shape)) * size <= room and p.run * size >= narrowest] or [IN_ORDER]
+        costs = cost.of(found)
+        keys = [(taken, issued, len(p.swizzle), p.size(prod(shape))) for (taken, _, issued), p in zip(costs, found)]
+        return [(found[at], costs[at]) for at in sorted(range(len(found)), key=keys.__getitem__)]
+
+    found = ordered(candidates(shape, size))
+    placement, (after, ideal, _) = found[0]
+    if after > ideal:
+        firsts = {p.run: p.swizzle for p, _ in reversed(found) if p.swizzle}  # of each size of vector, the best
+        more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(prod(shape), size))
+        placement, (after, ideal, _) = ordered([placement, *(p for p in more if p.problem() is None)])[0]
+    turns = f"{before / least:.3g} turns of the banks to an access"
+    if after > WORTH * before:
+        return IN_ORDER, f"{turns}, and neither gaps nor exchanged vectors make it fewer"
+    return placement, f"{after / ideal:.3g} instead of {turns}"
+
+
+def _words(placement: Placement, size: int) -> str:
+    if placement.pitch:
+        row, pitch = (n * size for n in placement.pitch)
+        return f"its rows of {row} bytes lie {pitch} apart"
+    return f"its vectors of {placement.run * size} bytes change places with the row"
+
+
+def arrange(kernel: Kernel, context: Context) -> Kernel:
+    declared = [inst for inst in kernel.insts if inst.op == "shared" and placement_of(inst) is IN_ORDER]
+    found: dict[str, list[SharedAccess]] = {}
+    for access in shared_accesses(kernel) if declared else ():
+        found.setdefault(access.buffer.name, []).append(access)
+    copied = [inst for inst in kernel.insts if inst.op == "move.async"]  # in pieces they would cost what they save
+    whole = {name: max(i.attr("width") * i.operands[0].dtype.bytes for i in copied if i.operands[0].name == name)
+             for name in {i.operands[0].name for i in copied}}  # fmt: skip
+    placements: dict[str, Placement] = {}
+    free = context.target.shared_per_block - sum(shared_bytes(inst) for inst in kernel.insts if inst.op == "shared")
+    for inst in declared:
+        room = free + shared_bytes(inst)
+        placement, why = choose(inst, found.get(inst.result.name, []), room, whole.get(inst.result.name, 1))
+        name = inst.result.name
+        if placement is not IN_ORDER:
+            placements[name] = placement
+            more = _bytes(inst, placements) - shared_bytes(inst)
+            free -= more
+            extra = f", {more:,} bytes more" if more else ""
+            context.applied(f"`{name}`: {_words(placement, inst.result.dtype.bytes)}{extra}: {why}", kernel.name, inst.loc)
+        elif why:
+            context.missed(f"`{name}` keeps its bank conflicts: {why}", kernel.name, inst.loc)
+    if not placements:
+        return kernel
+    kernel = lay_out_again(kernel, {i.result.name: _bytes(i, placements) for i in declared if i.result.name in placements})
+    return replace(kernel, insts=_split(kernel, [_placed(inst, placements) for inst in kernel.insts], placements))
+
+
+def _bytes(inst: Inst, placements: dict[str, Placement]) -> int:
+    return placements[inst.result.name].size(prod(n.value for n in inst.result.shape)) * inst.result.dtype.bytes
+
+
+def _placed(inst: Inst, placements: dict[str, Placement]) -> Inst:
+    if inst.op != "shared" or inst.result.name not in placements:
+        return inst
+    placement = placements[inst.result.name]
+    return inst.with_attrs(pitch=placement.pitch or None, swizzle=placement.swizzle or None)
+
+
+def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) -> tuple[Inst, ...]:
+    """Moves as several where their elements no longer lie together."""
+    b = Builder(names(kernel.params, kernel.insts))
+
+    def shifted(index: Operand, by: int) -> Operand:
+        if isinstance(index, Const):
+            return Const(index.value + by, index.dtype)
+        return b.emit("add", index, by) if by else index
+
+    for inst in insts:
+        b.at(inst.loc)
+        width = inst.attr("width", 1)
+        runs = [placements[x.name].run for x in inst.operands[::2] if x.name in placements] if inst.op == "move" else []
+        piece = reduce(min, runs, width)
+        if piece >= width:
+            b.add(inst)
+            continue
+        to, first, source, start = inst.operands
+        for k in range(0, width, piece):
+            if piece > 1:
+                b.emit("move", to, shifted(first, k), source, shifted(start, k), width=piece)
+            else:
+                value = b.emit("load", source, *_indices(b, source.shape, shifted(start, k)))
+                b.emit("store", to, *_indices(b, to.shape, shifted(first, k)), value)
+    return tuple(b.insts)
+
+
+def _indices(b: Builder, shape: tuple[Const, ...], offset: Operand) -> list[Operand]:
+    """The indices of the element that has this number in memory order."""
+    found: list[Operand] = []
+    for extent in reversed(shape[1:]):
+        found.append(b.emit("mod", offset, extent))
+        offset = b.emit("floordiv", offset, extent)
+    return [offset, *reversed(found)]
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    return plan.with_kernels([arrange(kernel, context) for kernel in plan.kernels])
+
+
+AVOID_BANK_CONFLICTS = Pass(
+    "avoid-bank-conflicts", run, "place shared elements so that lanes do not meet in a bank", needs=("thread", "arena")
+)

@@ -1,0 +1,42 @@
+"""The elements of a tile that a lane holds in registers, one after another (part of lower-to-threads)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from math import gcd
+
+from vxc.ir.builder import Builder
+from vxc.ir.kernel import Const, Scalar
+from vxc.passes.accumulate import kind_of
+
+IN_A_ROW = 16  # elements that the only lane of a group takes in a row at most
+
+
+def own_elements(b: Builder, total: int, deal: tuple[int, int], lane: Scalar, body: Callable[[Scalar, Scalar], None], name: str) -> None:
+    """Emit `body(element, slot)` for each element that a lane holds of `total`, dealt `deal` = (v in a row, lanes).
+
+    Slots are counted by unrolled loops, and only the last elements are tested, v at once where v divides `total`.
+    """
+    v, lanes = deal if deal[1] > 1 else (gcd(total, IN_A_ROW), 1)
+    whole, rest = divmod(total, v * lanes)
+    kind = kind_of((whole + (rest > 0)) * v)
+
+    def step(u: Scalar, tested: bool) -> None:
+        first = b.emit("add", b.emit("mul", u, lanes), lane)
+        first = b.emit("mul", first, v) if v > 1 else first
+        at_once = tested and total % v == 0
+        with b.if_(b.emit("lt", first, total)) if at_once else nullcontext():
+            if v == 1:
+                body(first, u)
+                return
+            with b.loop(0, v, kind="unroll", name="v") as w:
+                e = b.emit("add", first, w, name=name)
+                with b.if_(b.emit("lt", e, total)) if tested and not at_once else nullcontext():
+                    body(e, b.emit("add", b.emit("mul", u, v), w))
+
+    if whole:
+        with b.loop(0, whole, kind=kind, name="slot") as u:
+            step(u, tested=False)
+    if rest:
+        step(Const(whole), tested=True)

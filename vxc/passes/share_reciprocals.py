@@ -1,0 +1,146 @@
+"""share-reciprocals: several elements divided by one value are multiplied by its reciprocal, to the same bits.
+
+Before: stage=thread; accesses are as wide as they get.
+After:  an unrolled loop with an f32 division by what is the same in all its iterations is three: one that multiplies by the
+        reciprocal, made once behind the divisor, and corrects; one that divides after all where one of these elements lies
+        outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array.
+
+    %v = loop 0, 4 {kind="unroll"}            %v = loop 0, 4 {kind="unroll"}
+      %1: f32 = load @e, %v                     %7: f32 = load @e, %v
+      %2: f32 = div %1, %z                ->    %8: f32 = mul %7, %5
+      store @y, %v, %2                          %9: f32 = neg %8
+    end %v                                      %10: f32 = fma %9, %z, %7
+                                                %11: f32 = fma %10, %5, %8
+
+With r = 1/z and q = a * r, rounded, q + r * (a - q * z), by two fma, rounds as a/z does: bounds on the errors show it for all but quotients
+next to the middle of two floats, and those have been tried for every significand of z (tests/test_reciprocals.py has the bounds, and
+tries a part). Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. For `fp="fast"`,
+division is one instruction already.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import replace
+
+from vxc.analysis.vector_width import slice_of
+from vxc.dtypes import BOOL, F32
+from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.kernel import NAN, Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.plan import Plan
+from vxc.ir.walk import Regions, definitions, names
+from vxc.pass_manager import Context, Pass
+from vxc.passes.prove_parallel_text import source_name
+
+DIVISORS = (2.0**-24, 2.0**24)
+QUOTIENTS = (2.0**-78, 2.0**100)
+
+
+class _Share:
+    """Rewrites one kernel."""
+
+    def __init__(self, kernel: Kernel):
+        self.insts, self.regions = kernel.insts, Regions.of(kernel.insts)
+        self.b = Builder(names(kernel.params))
+        self.rewriter = Rewriter(self.b)
+        self.loops = {at: found for at, inst in enumerate(self.insts) if inst.op == "loop" and (found := self._divisions(at))}
+        divisors = dict.fromkeys(self.insts[i].operands[1] for found in self.loops.values() for i in found)
+        made = definitions(self.insts)
+        self.divisors = {x: made.get(x.name, -1) if type(x) is Value else -1 for x in divisors}  # divisor -> where it is made
+        self.reciprocals: dict[Operand, Value] = {}
+
+    def run(self) -> tuple[Inst, ...]:
+        arrays: dict[int, tuple[int, Buffer]] = {}  # division -> its loop, its quotients
+        self._behind(-1)
+        for at, inst in enumerate(self.insts):
+            self.b.at(inst.loc)
+            arrays.update({i: (at, self._quotients(at, i)) for i in self.loops.get(at, ())})
+            if at in arrays:
+                loop, array = arrays[at]
+                index = self.rewriter(self.insts[loop].result)
+                self.rewriter.mapping[inst.result] = self.b.emit("load", array, index, name=inst.result.name)
+            else:
+                self.rewriter.copy(inst)
+            self._behind(at)
+        return tuple(self.b.insts)
+
+    def _divisions(self, at: int) -> list[int]:
+        """The divisions in a loop that take a reciprocal."""
+        inst = self.insts[at]
+        bounds = (*inst.operands, Const(1))[:3]
+        if inst.attr("kind") != "unroll" or not all(type(x) is Const for x in bounds) or bounds[0].value or bounds[2].value != 1:
+            return []
+        own = list(self.regions.level(self.regions.body(at)))
+        inside = {self.insts[i].result for i in range(at, self.regions.end[at])}
+        written = {a.buffer for i in self.regions.body(at) for a in accesses(self.insts[i]) if "w" in a.mode}
+        found: list[int] = []
+        for i in own:
+            inst = self.insts[i]
+            if inst.op != "div" or inst.result.dtype is not F32 or inst.operands[1] in inside:
+                continue
+            before = [k for k in self._dividend(at, i) if k != at]
+            again = all(OPS[self.insts[k].op].pure or self.insts[k].op == "load" for k in before)
+            if again and not any(a.buffer in written for k in before for a in accesses(self.insts[k])) and set(before) <= set(own):
+                found += [] if set(before) & set(found) else [i]
+        return found if bounds[1].value > 1 else []
+
+    def _dividend(self, at: int, division: int) -> list[int]:
+        """What a dividend is made from in a loop."""
+        return slice_of(self.insts, self.regions, at, self.insts[division].operands[:1])
+
+    def _behind(self, at: int) -> None:
+        """The reciprocals of what is made at a position, -1 for parameters and constants; NaN for divisors outside of the range."""
+        b = self.b
+        for x in (x for x, made in self.divisors.items() if made == at):
+            divisor = self.rewriter(x)
+            size = b.emit("abs", divisor)
+            usual = b.emit("and", b.emit("ge", size, DIVISORS[0]), b.emit("le", size, DIVISORS[1]))
+            self.reciprocals[x] = b.emit("select", usual, b.emit("div", Const(1.0, F32), divisor), Const(NAN, F32))
+
+    def _quotients(self, at: int, division: int) -> Buffer:
+        """An array with the quotients of all iterations of the loop."""
+        b, inst, loop = self.b, self.insts[division], self.insts[at]
+        count, divisor = loop.operands[1], self.rewriter(inst.operands[1])
+        reciprocal = self.reciprocals[inst.operands[1]]
+        array, fine = b.declare("local", "div", F32, (count,)), b.declare("cell", "fine", BOOL)
+        b.emit("store", fine, True)
+        with b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
+            dividend = self._again(at, division, index)
+            first = b.emit("mul", dividend, reciprocal)
+            rest = b.emit("fma", b.emit("neg", first), divisor, dividend)
+            b.emit("store", array, index, b.emit("fma", rest, reciprocal, first))
+            size = b.emit("abs", first)
+            usual = b.emit("and", b.emit("ge", size, QUOTIENTS[0]), b.emit("le", size, QUOTIENTS[1]))
+            b.emit("store", fine, b.emit("and", b.emit("load", fine), usual))
+        with b.if_(b.emit("not", b.emit("load", fine))), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
+            b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
+        return array
+
+    def _again(self, at: int, division: int, index: Value) -> Operand:
+        """A dividend at one iteration, computed here."""
+        inner = Rewriter(self.b, ChainMap({self.insts[at].result: index}, self.rewriter.mapping))
+        for i in self._dividend(at, division):
+            if i != at:
+                inner.copy(self.insts[i])
+        return inner(self.insts[division].operands[0])
+
+
+def share(kernel: Kernel, context: Context) -> Kernel:
+    state = _Share(kernel) if kernel.attr("fp") != "fast" else None
+    if state is None or not state.loops:
+        return kernel
+    said = dict.fromkeys((kernel.insts[i].loc, kernel.insts[i].operands[1]) for found in state.loops.values() for i in found)
+    made = {inst.result: inst for inst in kernel.insts if inst.op == "load"}
+    for loc, x in said:
+        name = made[x].operands[0].name if x in made else x.name if type(x) is Value else str(x.value)
+        by = "one value" if name.isdecimal() else f"`{source_name(name)}`"
+        context.applied(f"divisions by {by} multiply by its reciprocal, corrected to the same bits", kernel.name, loc)
+    return replace(kernel, insts=state.run())
+
+
+def run(plan: Plan, context: Context) -> Plan:
+    return plan.with_kernels(share(kernel, context) for kernel in plan.kernels)
+
+
+SHARE_RECIPROCALS = Pass("share-reciprocals", run, "multiply by one reciprocal where several elements have one divisor", needs=("thread",))

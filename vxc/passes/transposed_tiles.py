@@ -1,0 +1,207 @@
+"""How a nest is cut into tiles that go through shared memory (part of tile-transposes).
+
+Nothing is assumed of where rows begin, unless sizes are known. A row of a tile is fetched from the boundary of 16 bytes at or before its
+first element, so each row has a shift of its own, and lies in shared memory with it. After as many rows as a piece of 16 bytes
+has elements, a piece is left out, so that threads that read below one another meet different banks. What is stored begins
+at a boundary of 32 bytes at or before the tile, so a tile has a few rows of the tile before (`halo`). Tiles that complete
+the same rows of what is stored are neighbours in the grid.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from vxc.analysis.transposes import Staged, Transpose
+from vxc.analysis.vector_width import BYTES
+from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
+from vxc.ir.tiles import TILE
+from vxc.ir.walk import names
+from vxc.passes.move_runs import linear
+from vxc.passes.nest import Nest
+from vxc.target import MAX_THREADS_PER_BLOCK, WARP
+
+LANES = 8  # threads beside one another along what is stored: 128 bytes, and no bank twice
+PIECES = 4  # that a thread copies: fewer keep too little under way, more leave too few threads
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the tiles of one nest, in elements: `rows` along the loop along which is stored, of which a thread takes `vector`, `columns`
+    across; `halo` more rows before.
+    """
+
+    rows: int
+    columns: int
+    vector: int
+    halo: int
+
+    def pieces(self, x: Staged) -> int:
+        """Pieces of 16 bytes that hold a row: one more where it may begin inside of one."""
+        return self.columns // per_piece(x) + (x.begins % per_piece(x) > 0)
+
+    def length(self, x: Staged) -> int:
+        """Elements of the shared array."""
+        rows = self.rows + self.halo
+        return (rows * self.pieces(x) + (rows - 1) // per_piece(x)) * per_piece(x)
+
+    def bytes(self, staged: Sequence[Staged]) -> int:
+        return sum(self.length(x) * x.buffer.dtype.bytes for x in staged)
+
+    def threads(self, staged: Sequence[Staged]) -> int:
+        size = self.rows * self.columns * max(x.buffer.dtype.bytes for x in staged)
+        return min(MAX_THREADS_PER_BLOCK, max(WARP, size // (PIECES * BYTES)))
+
+
+def per_piece(x: Staged) -> int:
+    """Elements in a piece of 16 bytes."""
+    return BYTES // x.buffer.dtype.bytes
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The tile of a block: its first row and column, its shared arrays, and `rows` and `columns` of all tiles together."""
+
+    first: Value
+    start: Value
+    arrays: dict[Staged, Buffer]
+    rows: Scalar
+    columns: Scalar
+
+
+def tiled(kernel: Kernel, nest: Nest, found: Transpose, shape: Shape, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
+    """The kernel over tiles. `count` gives the number of columns of tiles, given how many there would be."""
+    return _Tiled(kernel, nest, found, shape).kernel(count)
+
+
+class _Tiled:
+    """Rewrites one kernel."""
+
+    def __init__(self, kernel: Kernel, nest: Nest, found: Transpose, shape: Shape):
+        self.source, self.nest, self.found, self.shape = kernel, nest, found, shape
+        self.b = Builder(names(kernel.params))
+        self.rewriter = Rewriter(self.b)
+        self.along, self.across = (nest.loops[k] for k in (found.along, found.across))
+
+    def kernel(self, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
+        b, shape, staged = self.b, self.shape, self.found.staged
+        self.rewriter.copy_all(self.nest.prologue)
+        b.at(self.nest.loops[0].loc)
+        rows, columns = (self.rewriter(loop.operands[1]) for loop in (self.along, self.across))
+        across = count(b, b.emit("ceildiv", columns, shape.columns))
+        down = b.emit("ceildiv", b.emit("add", rows, shape.halo - 1) if shape.halo else rows, shape.rows)
+        totals = [self._product(x.buffer.shape) for x in staged]
+        strides = [self._product(x.buffer.shape[x.indices.index(self.along.result) + 1 :]) for x in staged]
+        with ExitStack() as open_:
+            for loop in self.nest.loops:
+                if loop not in (self.along, self.across):
+                    outer = self._grid(self.rewriter(loop.operands[1]), loop.result.name)
+                    self.rewriter.mapping[loop.result] = open_.enter_context(outer)
+            column, row = open_.enter_context(self._grid(across, "p")), open_.enter_context(self._grid(down, "q"))
+            first, start = b.emit("mul", row, shape.rows), b.emit("mul", column, shape.columns)
+            first = b.emit("sub", first, shape.halo) if shape.halo else first
+            arrays = {x: b.declare("shared", f"{x.buffer.name}.tile", x.buffer.dtype, (shape.length(x),)) for x in staged}
+            tile = _Tile(first, start, arrays, rows, columns)
+            corners = [self._offset(x.buffer, x.indices, first, start) for x in staged]
+            for x, total, corner, stride in zip(staged, totals, corners, strides):
+                self._fetch(x, tile, total, corner, stride)
+            self._compute(tile, dict(zip(staged, zip(corners, strides))))
+        return replace(self.source, insts=tuple(b.insts))
+
+    def _grid(self, stop: Scalar, name: str):
+        return self.b.loop(0, stop, kind="parallel", name=name, independent=TILE, threads=self.shape.threads(self.found.staged))
+
+    def _few(self, count: int):
+        """Elements in a row, that are accessed at once where that is possible."""
+        return self.b.loop(0, count, kind="serial", name="v", vector=count, unroll=1)
+
+    def _product(self, extents: Sequence[Scalar]) -> Scalar:
+        product: Scalar = Const(1)
+        for n in map(self.rewriter, extents):
+            product = n if product == Const(1) else self.b.emit("mul", product, n)
+        return product
+
+    def _offset(self, buffer: Buffer, indices: Sequence[Operand], row: Scalar, column: Scalar) -> Scalar:
+        """The offset in memory of an element of given row and column."""
+        return linear(self.b, buffer, list(map(self._at(row, column), indices)), self.rewriter)
+
+    def _at(self, row: Scalar, column: Scalar) -> Rewriter:
+        return Rewriter(self.b, ChainMap({self.along.result: row, self.across.result: column}, self.rewriter.mapping))
+
+    def _fetch(self, x: Staged, tile: _Tile, total: Scalar, corner: Scalar, stride: Scalar) -> None:
+        """Copy a tile, its rows from where a piece begins. Pieces beyond the row are left out, elements beyond the array."""
+        b, shape, size = self.b.at(self.nest.body[x.loads[0]].loc), self.shape, per_piece(x)
+        wanted = b.emit("min", b.emit("sub", tile.columns, tile.start), shape.columns)
+        pieces = shape.pieces(x)
+        with b.loop(0, (shape.rows + shape.halo) * pieces, kind="parallel", name="e", independent=TILE, **{"async": True}) as e:
+            row, piece = b.emit("floordiv", e, pieces), b.emit("mod", e, pieces)
+            begin = b.emit("add", corner, b.emit("mul", row, stride))
+            flat = b.emit("mul", b.emit("add", b.emit("floordiv", begin, size), piece), size)
+            place = b.emit("mul", b.emit("add", self._line(row, x), piece), size)
+            with b.if_(b.emit("lt", flat, b.emit("add", begin, wanted))), self._few(size) as v:
+                at = b.emit("add", flat, v)
+                with b.if_(b.emit("and", b.emit("ge", at, 0), b.emit("lt", at, total))):
+                    value = b.emit("load", x.buffer, *self._digits(x.buffer, at))
+                    b.emit("store", tile.arrays[x], b.emit("add", place, v), value)
+
+    def _line(self, row: Scalar, x: Staged) -> Scalar:
+        """The piece of the shared array at which a row of the tile begins."""
+        return self.b.emit("add", self.b.emit("mul", row, self.shape.pieces(x)), self.b.emit("floordiv", row, per_piece(x)))
+
+    def _digits(self, buffer: Buffer, flat: Scalar) -> list[Scalar]:
+        """The indices of an element by its offset."""
+        found: list[Scalar] = []
+        for n in map(self.rewriter, buffer.shape[:0:-1]):
+            found.append(self.b.emit("mod", flat, n))
+            flat = self.b.emit("floordiv", flat, n)
+        return [flat, *reversed(found)]
+
+    def _compute(self, tile: _Tile, places: dict[Staged, tuple[Scalar, Scalar]]) -> None:
+        """The body, a few rows of one column to a thread: lanes side by side along what is stored, the rest of a warp in other columns.
+
+        `places` are the offset in memory of each tile's first element and from one of its rows to the next.
+        """
+        b, shape, anchor = self.b.at(self.nest.loops[0].loc), self.shape, self.found.anchor
+        shifts = {x: tuple(b.emit("mod", n, per_piece(x)) for n in at) for x, at in places.items() if x.begins % per_piece(x)}
+        beside, tall = WARP // LANES, shape.rows // (shape.vector * LANES)
+        with b.loop(0, shape.rows * shape.columns // shape.vector, kind="parallel", name="e", independent=TILE) as e:
+            lane, rest = b.emit("mod", e, LANES), b.emit("floordiv", e, LANES)
+            side, rest = b.emit("mod", rest, beside), b.emit("floordiv", rest, beside)
+            chunk = b.emit("add", b.emit("mul", b.emit("mod", rest, tall), LANES), lane)
+            column = b.emit("add", b.emit("mul", b.emit("floordiv", rest, tall), beside), side)
+            here = b.emit("add", tile.start, column)
+            with b.if_(b.emit("lt", here, tile.columns)):
+                zero = self._offset(anchor.buffer, anchor.box, Const(0), here)
+                limit = b.emit("add", zero, tile.rows)
+                flat, begin = self._begin(zero, tile.first, b.emit("mul", chunk, shape.vector))
+                with self._few(shape.vector) as v:
+                    at, row = b.emit("add", flat, v), b.emit("add", begin, v)
+                    with b.if_(b.emit("and", b.emit("ge", at, zero), b.emit("lt", at, limit))):
+                        self._body(tile, row, column, self._at(b.emit("add", tile.first, row), here), shifts)
+
+    def _begin(self, zero: Scalar, first: Value, along: Scalar) -> tuple[Scalar, Scalar]:
+        """(offset in memory, row of the tile) at which elements are stored that lie `along` behind the boundary where a column of the tile
+        begins; the column's row 0 lies at the offset `zero`. Written so that what divides the first is seen, and the range of the second.
+        """
+        b, halo, bound = self.b, self.shape.halo, 2 * self.shape.vector
+        base = b.emit("add", zero, b.emit("add", first, halo))
+        flat = b.emit("add", b.emit("mul", b.emit("floordiv", base, bound), bound), along)
+        return flat, b.emit("add", b.emit("sub", halo, b.emit("mod", base, bound)), along) if halo else along
+
+    def _body(self, tile: _Tile, row: Value, column: Value, inner: Rewriter, shifts: dict[Staged, tuple[Scalar, Scalar]]) -> None:
+        """One iteration of the nest, at a row and column of the tile; `inner` knows those of the array."""
+        b, staged = self.b, {at: x for x in self.found.staged for at in x.loads}
+        for at, inst in enumerate(self.nest.body):
+            b.at(inst.loc)
+            if at not in staged:
+                inner.copy(inst)
+                continue
+            x, place = staged[at], column
+            if x in shifts:
+                corner, stride = shifts[x]
+                place = b.emit("add", column, b.emit("mod", b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))
+            place = b.emit("add", b.emit("mul", self._line(row, x), per_piece(x)), place)
+            inner.mapping[inst.result] = b.emit("load", tile.arrays[x], place, name=inst.result.name)
