@@ -36,7 +36,7 @@ def test_run_numpy_sends_packed_elements(host, monkeypatch):  # noqa: F811
     sent = []
     monkeypatch.setattr(host, "upload", lambda address, array: sent.append(array))
     monkeypatch.setattr(host, "launch", lambda *arguments: None)
-    monkeypatch.setattr(launch_module, "_function", lambda *arguments: None)
+    monkeypatch.setattr(launch_module, "loaded", lambda *arguments: None)
     x = np.array([[1, 2, 3]], np.int8).astype(ml_dtypes.uint4)
     run_numpy(made("u4"), {"x": x})
     assert sent[0].tolist() == [0x21, 0x03]
