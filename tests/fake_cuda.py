@@ -24,6 +24,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.runtime.parameters import _C_TYPES
 
+SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
 SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
 
 
@@ -233,3 +234,7 @@ class FakeTorch(SimpleNamespace):
 
     def empty_strided(self, shape, strides, dtype, device):
         return Tensor(np.empty(shape, dtype.vxc.numpy), device)
+
+
+def floats(*shape):
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
