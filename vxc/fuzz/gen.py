@@ -20,7 +20,7 @@ from vxc.fuzz.gemm import gemm, refill
 from vxc.fuzz.grid import grid, window_store
 from vxc.fuzz.items import bind_dims, choose_dims, choose_generics, example, function, header, scalar
 from vxc.fuzz.levels import Level
-from vxc.fuzz.loops import braces, if_, leave, parallel, serial, unroll, while_
+from vxc.fuzz.loops import braces, if_, leave, parallel, serial, transposed, unroll, while_
 from vxc.fuzz.program import Dim, Program
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
@@ -49,6 +49,7 @@ STATEMENTS = [
     Production(assert_,      0.3, 0.0, 0.2),
     Production(print_,       0.2, 0.0, 0.1),
     Production(parallel,     2.0, 4.0, 7.0),
+    Production(transposed,   0.0, 0.7, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
@@ -82,7 +83,7 @@ def kernel(dice: random.Random, size: int, name: str, tag: str = "", dims: list[
     choose_generics(s)
     ctx = Context(Level(), tuple(names))
     lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
-    first = s.pick((parallel, grid))
+    first = s.weighted((parallel, grid, transposed), (10, 10, 1))
     made = None
     while made is None:
         made = first(s, ctx)
