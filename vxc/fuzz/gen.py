@@ -3,8 +3,8 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`), tiles (`copies`, `gemm`, `grid`, `transposes`), items (`items`) and programs of
-several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `transposes`), tiles (`copies`, `gemm`, `grid`), items (`items`)
+and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vxc.fuzz.gemm import gemm, refill
 from vxc.fuzz.grid import grid, window_store
 from vxc.fuzz.items import bind_dims, choose_dims, choose_generics, example, function, header, scalar
 from vxc.fuzz.levels import Level
-from vxc.fuzz.loops import braces, if_, leave, parallel, serial, transposed, unroll, while_
+from vxc.fuzz.loops import braces, if_, leave, parallel, serial, unroll, while_
 from vxc.fuzz.program import Dim, Program
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
@@ -52,7 +52,6 @@ STATEMENTS = [
     Production(parallel,     2.0, 4.0, 7.0),
     Production(transposed,   0.0, 0.7, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
-    Production(transposed,   0.0, 0.3, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
     Production(copy_out,     0.0, 0.0, 2.0),

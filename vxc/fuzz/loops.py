@@ -7,19 +7,18 @@ from dataclasses import replace
 from math import prod
 
 from vxc.dtypes import BOOL, I32, I64
-from vxc.fuzz.access import as_type, place, trips
+from vxc.fuzz.access import trips
 from vxc.fuzz.block import Made, affordable, block, indent, nested, repeated
 from vxc.fuzz.expr import expr
 from vxc.fuzz.levels import Binder, Level
 from vxc.fuzz.own import index_name
 from vxc.fuzz.program import Dim
 from vxc.fuzz.rows import order_attributes, orders
-from vxc.fuzz.state import VOLUME, Context, Name, State
+from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import row_store, store
 
 NESTED = 3  # parallel loops within each other
 ITERATIONS = 300  # of one nest
-ELEMENTS = 4_500  # of an array that is transposed
 HUGE = 1 << 33  # the step of an index that needs more than 32 bits
 
 # Parallel loops --------------------------------------------------------------------------------------------------------------------
@@ -55,35 +54,6 @@ def _attributes(s: State, inner: Context, level: Level, body: list[str]) -> list
     found += order if orders(body) else [word for word in order if word.startswith("@lanes")]
     found += ["@vector(4)"] if s.chance(0.04) else []
     return [text for text in found if text]
-
-
-def transposed(s: State, ctx: Context) -> Made | None:
-    """A nest of long loops that stores along one of them and loads along another, by elements."""
-    sides = [d for d in (*s.dims, *(Dim(str(n), n, True) for n in (32, 40, 64, 66, 97))) if d.size]
-    dims = (s.pick(sides), s.pick(sides))
-    batch = (Dim(str(n := s.pick((1, 2, 3))), n, True),) if s.chance(0.25) else ()
-    volume = prod(d.size for d in (*batch, *dims))
-    if ctx.grid or ctx.loose or volume > ELEMENTS or ctx.volume * volume > VOLUME:
-        return None
-    binders = [Binder(s.fresh("i"), d) for d in (*batch, *dims)]
-    level = Level(ctx.level, tuple(binders))
-    *before, one, two = (b.name for b in binders)
-    names, lines = [*ctx.names, *(index_name(b, level) for b in binders)], []
-    for indices, extents in (((*before, two, one), (*batch, *dims[::-1])), ((*before, one, two), (*batch, *dims)))[: s.pick((1, 1, 2))]:
-        array, name = s.array(s.storage(), extents), s.fresh("a")
-        lines.append(f"let {name} = {place(array, indices)};")
-        names.append(Name(name, array.dtype.compute, "let", level))
-    inner = replace(ctx, level=level, names=tuple(names), loop="parallel", pure=True, volume=volume, steps=8 * ctx.steps)
-    target = s.array(s.storage(), (*batch, *dims), s.pick(("out", "inout")))
-    level.owned[target] = (*before, one, two)
-    dtype, moved = target.dtype.compute, names[len(ctx.names) + len(binders)]
-    value = as_type(s, moved.name, moved.dtype, dtype)
-    if s.chance(0.6):
-        value = f"({value} {'^' if dtype is BOOL else s.pick('+-*')} {expr(s, inner, dtype, 1)})"
-    lines.append(f"{place(target, level.owned[target])} = {value};")
-    order = s.pick(([*range(len(binders))], [*range(len(binders))][::-1]))
-    ranges = ", ".join(f"{binders[k].name} in {binders[k].dim.text}" for k in order)
-    return [f"parallel {ranges} {{", *indent(lines), "}"], replace(ctx, ready=ctx.ready | {target})
 
 
 def written(s: State, ctx: Context, inner: Context, level: Level) -> set:
