@@ -245,7 +245,7 @@ def _module(cuda: Driver, cubin: bytes, device: int) -> Any:
 
 
 def two_to_a_byte(elements: np.ndarray) -> np.ndarray:
-    """4-bit elements as kernels read them, the even ones in the low halves; ml_dtypes gives each a byte of its own."""
+    """4-bit elements as kernels read them, the even ones in the low halves; NumPy arrays have a byte for each."""
     nibbles = np.zeros(len(elements) + len(elements) % 2, np.uint8)
     nibbles[: len(elements)] = elements.view(np.uint8) & 15
     return nibbles[::2] | nibbles[1::2] << 4
