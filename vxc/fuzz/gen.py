@@ -3,8 +3,8 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`), tiles (`copies`, `gemm`, `grid`, `transposes`), items (`items`) and programs of
-several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `transposes`), tiles (`copies`, `gemm`, `grid`), items (`items`)
+and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ STATEMENTS = [
     Production(assert_,      0.3, 0.0, 0.2),
     Production(print_,       0.2, 0.0, 0.1),
     Production(parallel,     2.0, 4.0, 7.0),
+    Production(transposed,   0.0, 0.7, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
-    Production(transposed,   0.0, 0.3, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
     Production(copy_out,     0.0, 0.0, 2.0),
@@ -84,7 +84,7 @@ def kernel(dice: random.Random, size: int, name: str, tag: str = "", dims: list[
     choose_generics(s)
     ctx = Context(Level(), tuple(names))
     lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
-    first = s.pick((parallel, grid))
+    first = s.weighted((parallel, grid, transposed), (10, 10, 1))
     made = None
     while made is None:
         made = first(s, ctx)
