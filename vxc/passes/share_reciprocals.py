@@ -107,8 +107,8 @@ class _Share:
         b, inst, loop = self.b, self.insts[division], self.insts[at]
         count, divisor = loop.operands[1], self.rewriter(inst.operands[1])
         reciprocal = self.reciprocals[inst.operands[1]]
-        array, total = b.declare("local", "div", F32, (count,)), b.declare("cell", "total", F32)
-        b.emit("store", total, -0.0)
+        array, sizes = b.declare("local", "div", F32, (count,)), b.declare("cell", "sizes", F32)
+        b.emit("store", sizes, -0.0)
         fine = None if self._small_vanish(inst) else b.declare("cell", "fine", BOOL)
         if fine:
             b.emit("store", fine, True)
@@ -118,10 +118,10 @@ class _Share:
             rest = b.emit("fma", b.emit("neg", first), divisor, dividend)
             b.emit("store", array, index, b.emit("fma", rest, reciprocal, first))
             size = b.emit("abs", first)
-            b.emit("store", total, b.emit("add", b.emit("load", total), size))
+            b.emit("store", sizes, b.emit("add", b.emit("load", sizes), size))
             if fine:
                 b.emit("store", fine, b.emit("and", b.emit("load", fine), b.emit("ge", size, QUOTIENTS[0])))
-        usual = b.emit("le", b.emit("load", total), QUOTIENTS[1])
+        usual = b.emit("le", b.emit("load", sizes), QUOTIENTS[1])
         usual = b.emit("and", usual, b.emit("load", fine)) if fine else usual
         with b.if_(b.emit("not", usual)), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
             b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
