@@ -12,12 +12,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.everywhere import output
 from vxc.dtypes import F32
 from vxc.passes.share_reciprocals import DIVISORS, QUOTIENTS
 from vxc.semantics import evaluate
 
 EVERY = 61  # one significand of so many is tried as divisor
 NEAR = 8
+NUMPY = {"f16": np.float16, "f32": np.float32}
 LOW, HIGH = 1 << 23, 1 << 24
 
 
@@ -83,3 +85,18 @@ def test_quotients_below_the_range_round_to_the_same_zero_in_f16(sign):
         for a in (least, bits.view(np.float32)):
             b = np.full_like(a, z)
             assert (as_f16(corrected(a, b)) == as_f16(a / b)).all()
+
+
+@pytest.mark.parametrize("z", [3.0, -7e-5, 5e-8, -2e-8, 1e-39, 3e7, 1e38, 0.0, -0.0, np.inf, np.nan])
+def test_any_divisor(z):
+    """Dividends of all sizes, signs and kinds, eight beside one another."""
+    rng = np.random.default_rng(11)
+    x = (rng.standard_normal(4096) * 10.0 ** rng.uniform(-44, 38, 4096)).astype(np.float32)
+    x[: 8 * 16] = rng.standard_normal(8 * 16)
+    x[1000:1006] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45]
+    text = "kernel k(x: f32[4096], z: f32, out y: {}[4096]) {{ parallel i in 4096 {{ y[i] = {} / z; }} }}"
+    with np.errstate(all="ignore"):
+        for dividend, dtype, a in (("x[i]", "f32", x), ("x[i]", "f16", x), ("abs(x[i])", "f16", np.abs(x))):
+            y, right = output(text.format(dtype, dividend), binary=False, x=x, z=z), (a / np.float32(z)).astype(NUMPY[dtype])
+            assert np.array_equal(y, right, equal_nan=True)
+            assert (np.signbit(y) == np.signbit(right))[~np.isnan(right)].all()
