@@ -94,6 +94,7 @@ def test_any_divisor(z):
     x = (rng.standard_normal(4096) * 10.0 ** rng.uniform(-44, 38, 4096)).astype(np.float32)
     x[: 8 * 16] = rng.standard_normal(8 * 16)
     x[1000:1006] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45]
+    x[8:12] = [0.0, -0.0, 1e-45, -1e-40]  # beside usual ones
     text = "kernel k(x: f32[4096], z: f32, out y: {}[4096]) {{ parallel i in 4096 {{ y[i] = {} / z; }} }}"
     with np.errstate(all="ignore"):
         for dividend, dtype, a in (("x[i]", "f32", x), ("x[i]", "f16", x), ("abs(x[i])", "f16", np.abs(x))):
