@@ -3,8 +3,10 @@
 Before: stage=tile; each reduction and each parallel loop over a row loads and computes what it needs.
 After:  in a nest that reduces a row of known length, what several of the sweeps over it (reductions and parallel loops right in the
         body) load, or compute at some cost, is computed in the first of them that needs it and kept in a `fragment`: loads in a loop
-        of their own before it, so that all are under way at once, in the dtype of the array. The nest has the `lanes` of its
-        reductions. What would take more than REGISTERS of a lane, or a share of them where lanes are many, is read again.
+        of their own before it, so that all are under way at once, in the dtype of the array. What a single later sweep loads, from
+        places known before the first, is loaded there as well where all of it takes few registers: it need not wait for what is
+        reduced. The nest has the `lanes` of its reductions. What would take more than REGISTERS of a lane, or a share of them where
+        lanes are many, is read again.
 
     %j = reduce @m, 64 {op="max", ..}               fragment @x.1: f32[64]
       %0: f32 = load @x, %i, %j                     %j = loop 0, 64 {independent="row", kind="parallel"}
@@ -25,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from vxc.analysis.sweeps import Numbering, Sweep, is_sweep, stable_loads
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
@@ -36,6 +38,7 @@ from vxc.passes.simplify import simplify_insts
 from vxc.semantics import Order
 
 REGISTERS = 64  # of 4 bytes, that a lane gives to kept rows at most
+AHEAD = 32  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
 OF_BLOCK = 32768  # of 4 bytes, that a block gives to them: half of what a multiprocessor has
 ROW = "row"  # why iterations over the elements of a row are independent
 DEAR = ("div", "sqrt")  # several instructions, besides those that `weight` knows as such
@@ -52,13 +55,18 @@ class _Rows:
     slots: int
     lanes: int
 
+    def seen(self) -> dict[int, list[int]]:
+        """For each number the sweeps, by position in the list, that have it."""
+        found: dict[int, list[int]] = {}
+        for s, sweep in enumerate(self.sweeps):
+            for n in set(sweep.numbers.values()):
+                found.setdefault(n, []).append(s)
+        return found
+
     def candidates(self) -> list[int]:
         """Numbers that two sweeps compute and that are worth keeping: loads first, then as the kernel has them."""
-        seen: dict[int, int] = {}
-        for sweep in self.sweeps:
-            for n in set(sweep.numbers.values()):
-                seen[n] = seen.get(n, 0) + 1
-        insts = {n: self.numbering.made[n][0] for n, count in seen.items() if count > 1 and n in self.numbering.moving}
+        moving = self.numbering.moving
+        insts = {n: self.numbering.made[n][0] for n, places in self.seen().items() if len(places) > 1 and n in moving}
         worth = [n for n, inst in insts.items() if inst.op == "load" or (inst.result.dtype.is_float and _dear(inst))]
         return sorted(worth, key=lambda n: (insts[n].op != "load", n))
 
@@ -72,6 +80,20 @@ class _Rows:
             for n in sorted(compute & kept):
                 found[n] = [s]
         return {n: places for n, places in found.items() if len(places) > 1}
+
+    def ahead(self) -> dict[int, list[int]]:
+        """Loads of a single sweep, not the first, whose place is known before the first: as `uses` has them."""
+        made = self.numbering.made
+        indices = {self.kernel.insts[sweep.at].result.name for sweep in self.sweeps}
+        early = {i.result.name for i in self.kernel.insts[: self.sweeps[0].at] if i.result} | {p.name for p in self.kernel.params} | indices
+        found = {}
+        for n, places in sorted(self.seen().items()):
+            if made[n][0].op == "load" and n in self.numbering.moving and len(places) == 1 and places != [0]:
+                compute, _ = self.numbering.needed([n], ())
+                used = {x.name for k in compute for x in made[k][0].operands if type(x) is not Const}
+                if used <= early | {made[k][0].result.name for k in compute}:
+                    found[n] = [0, *places]
+        return found
 
     def registers(self, uses: dict[int, list[int]]) -> float:
         """Registers of a lane that kept rows take where they take the most, between two sweeps."""
@@ -87,7 +109,9 @@ class _Rows:
                 kept.add(n)
             else:
                 refused[n] = needs
-        return self.uses(kept), refused
+        uses = self.uses(kept)
+        early = uses | self.ahead() if uses else {}
+        return early if self.registers(early) <= AHEAD else uses, refused
 
 
 def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
@@ -122,9 +146,15 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
         context.missed(f"{text} {needs:,.0f} registers of each of {order.lanes} lanes, more than {limit}", kernel.name, first.loc)
     if not uses:
         return kernel
-    kept = ", ".join(_called(numbering, n) for n in uses)
+    ahead = rows.ahead()
+    kept = ", ".join(_called(numbering, n) for n in uses if n not in ahead)
     text = f"{kept}: {length} elements kept from loop to loop, in {rows.registers(uses):,.0f} registers of each of {order.lanes} lanes"
     context.applied(text, kernel.name, first.loc)
+    if early := ", ".join(_called(numbering, n) for n in uses if n in ahead):
+        context.applied(f"{early}: loaded before what is reduced is known, counted in these registers", kernel.name, first.loc)
+    elif late := ", ".join(_called(numbering, n) for n in ahead):
+        needs = f"with the row, that would take {rows.registers(uses | ahead):,.0f} registers of each lane, more than {AHEAD}"
+        context.missed(f"{late}: not loaded before what is reduced is known: {needs}", kernel.name, first.loc)
     return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses, at).run()))
 
 
@@ -194,7 +224,8 @@ class _Rewrite:
         if loads:
             self._load(sweep, loads)
         index = self.rewriter.copy(self.insts[sweep.at])
-        own: dict[int, Value] = {n: b.emit("load", self.fragments[n], index) for n in (*taken, *loads)}
+        here = set(sweep.numbers.values())
+        own: dict[int, Value] = {n: b.emit("load", self.fragments[n], index) for n in (*taken, *loads) if n in here}
         for i in self.regions.body(sweep.at):
             n, inst = sweep.numbers.get(i), self.insts[i]
             if n in own:
@@ -212,9 +243,9 @@ class _Rewrite:
         inner = Rewriter(self.b, dict(self.rewriter.mapping))
         header = self.insts[sweep.at]
         with self.b.loop(0, self.rows.length, kind="parallel", name=header.result.name, independent=ROW) as index:
-            inner.mapping[header.result] = index
+            inner.mapping.update((self.insts[x.at].result, index) for x in self.rows.sweeps)
             done: dict[int, Value] = {}
-            for i, n in sweep.numbers.items():
+            for i, n in (item for x in self.rows.sweeps for item in x.numbers.items()):
                 if n in compute and n not in done:
                     done[n] = inner.copy(self.insts[i])
                 elif n in done:

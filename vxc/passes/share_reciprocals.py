@@ -14,8 +14,10 @@ After:  an unrolled loop with an f32 division by what is the same in all its ite
 
 With r = 1/z and q = a * r, rounded, q + r * (a - q * z), by two fma, rounds as a/z does: bounds on the errors show it for all but quotients
 next to the middle of two floats, and those have been tried for every significand of z (tests/test_reciprocals.py has the bounds, and
-tries a part). Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. For `fp="fast"`,
-division is one instruction already.
+tries a part). Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. The sum of
+all |q| is tested against the upper end: an addition for each costs less than a comparison. The lower end goes untested where the quotient
+only becomes f16 and its dividend has the sign of +0 by what makes it: below the range q is off, but has the sign of a/z and at most
+twice its size, and both round to the same zero. For `fp="fast"`, division is one instruction already.
 """
 
 from __future__ import annotations
@@ -24,17 +26,18 @@ from collections import ChainMap
 from dataclasses import replace
 
 from vxc.analysis.vector_width import slice_of
-from vxc.dtypes import BOOL, F32
+from vxc.dtypes import BOOL, F16, F32
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import NAN, Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
-from vxc.ir.walk import Regions, definitions, names
+from vxc.ir.walk import Regions, definitions, names, uses
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
 
 DIVISORS = (2.0**-24, 2.0**24)
 QUOTIENTS = (2.0**-78, 2.0**100)
+UNSIGNED = ("abs", "exp", "exp2", "sigmoid")  # whose results have the sign of +0, or are NaN
 
 
 class _Share:
@@ -46,7 +49,8 @@ class _Share:
         self.rewriter = Rewriter(self.b)
         self.loops = {at: found for at, inst in enumerate(self.insts) if inst.op == "loop" and (found := self._divisions(at))}
         divisors = dict.fromkeys(self.insts[i].operands[1] for found in self.loops.values() for i in found)
-        made = definitions(self.insts)
+        made = self.made = definitions(self.insts)
+        self.uses = uses(self.insts)
         self.divisors = {x: made.get(x.name, -1) if type(x) is Value else -1 for x in divisors}  # divisor -> where it is made
         self.reciprocals: dict[Operand, Value] = {}
 
@@ -103,19 +107,44 @@ class _Share:
         b, inst, loop = self.b, self.insts[division], self.insts[at]
         count, divisor = loop.operands[1], self.rewriter(inst.operands[1])
         reciprocal = self.reciprocals[inst.operands[1]]
-        array, fine = b.declare("local", "div", F32, (count,)), b.declare("cell", "fine", BOOL)
-        b.emit("store", fine, True)
+        array, sizes = b.declare("local", "div", F32, (count,)), b.declare("cell", "sizes", F32)
+        b.emit("store", sizes, -0.0)
+        fine = None if self._small_vanish(inst) else b.declare("cell", "fine", BOOL)
+        if fine:
+            b.emit("store", fine, True)
         with b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
             dividend = self._again(at, division, index)
             first = b.emit("mul", dividend, reciprocal)
             rest = b.emit("fma", b.emit("neg", first), divisor, dividend)
             b.emit("store", array, index, b.emit("fma", rest, reciprocal, first))
             size = b.emit("abs", first)
-            usual = b.emit("and", b.emit("ge", size, QUOTIENTS[0]), b.emit("le", size, QUOTIENTS[1]))
-            b.emit("store", fine, b.emit("and", b.emit("load", fine), usual))
-        with b.if_(b.emit("not", b.emit("load", fine))), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
+            b.emit("store", sizes, b.emit("add", b.emit("load", sizes), size))
+            if fine:
+                b.emit("store", fine, b.emit("and", b.emit("load", fine), b.emit("ge", size, QUOTIENTS[0])))
+        usual = b.emit("le", b.emit("load", sizes), QUOTIENTS[1])
+        usual = b.emit("and", usual, b.emit("load", fine)) if fine else usual
+        with b.if_(b.emit("not", usual)), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
             b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
         return array
+
+    def _small_vanish(self, division: Inst) -> bool:
+        """Whether of quotients below the range nothing remains but a sign, which is right."""
+        users = [self.insts[i] for i in self.uses.get(division.result.name, ())]
+        return all(x.op == "cast" and x.result.dtype is F16 for x in users) and self._unsigned(division.operands[0])
+
+    def _unsigned(self, x: Operand) -> bool:
+        """Whether a value has the sign of +0, or is NaN, by the instruction that makes it, or those that fill the array it is from."""
+        made = self._maker(x)
+        if made is None or made.op != "load":
+            return made is not None and made.op in UNSIGNED
+        array = made.operands[0]
+        users = [self.insts[i] for i in self.uses[array.name]]
+        fills = [x for x in users if any("w" in a.mode and a.buffer == array for a in accesses(x))]
+        makers = [self._maker(x.operands[-1]) if x.op == "store" else None for x in fills]
+        return array.space == "local" and all(x is not None and x.op in UNSIGNED for x in makers)
+
+    def _maker(self, x: Operand) -> Inst | None:
+        return self.insts[self.made[x.name]] if type(x) is Value and x.name in self.made else None
 
     def _again(self, at: int, division: int, index: Value) -> Operand:
         """A dividend at one iteration, computed here."""
