@@ -9,8 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fake_cuda import Device, FakeCuda
 from flat_kernels import grid, plan_of, when
 
+from vxc.api import devices
+from vxc.api.authoring import kernel
 from vxc.cuda import nvrtc
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import read_source
@@ -23,7 +26,7 @@ from vxc.ir.reader import read_ir
 from vxc.runtime import driver as driver_module
 from vxc.runtime.arrays import describe, read_argument, write_file
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import _check_overlap, check_limits
+from vxc.runtime.launch import check_limits, check_overlap
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import Launch
 from vxc.source import Source
@@ -65,7 +68,14 @@ def _full(path: Path, patch: pytest.MonkeyPatch) -> None:
 def _overlap(path: Path, patch: pytest.MonkeyPatch) -> None:
     base = np.zeros(8, np.float32)
     views = {"x": describe(base[:4], "x"), "y": describe(base[3:], "y")}
-    _check_overlap(views, {name: SimpleNamespace(mode="out") for name in views})
+    check_overlap(views, {name: SimpleNamespace(mode="out") for name in views})
+
+
+def _captured(path: Path, patch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda()
+    fake.captured.add(0)
+    patch.setattr(devices, "driver", lambda: fake)
+    kernel(KERNEL.text).bind(Device(np.zeros(4, np.float32)))
 
 
 def _machine(plan: Plan, arrays: dict | None = None, scalars: dict | None = None, **options) -> Call:
@@ -122,6 +132,7 @@ CALLS: dict[str, tuple[Call, str]] = {
         "`k` needs 2,147,483,648 blocks, a launch has at most 2,147,483,647",
     ),
     "E0713": (_overlap, "arguments `x` and `y` overlap in memory, and the kernel writes to one of them"),
+    "E0718": (_captured, "this is the first call of `k` with such arguments, and the stream is captured into a graph"),
     "E0725": (_machine(plan_of(grid(*Y, "store @y, 0, %t"))), "threads 0 and "),
     "E0726": (_branch(48, 'barrier {scope="block"}'), "barrier in divergent code: not all threads of the block reach it, one does not"),
     "E0727": (_branch(32, 'barrier {scope="block"}'), "deadlock: warp 0 waits at a barrier, but warp 1 has ended (block 0)"),

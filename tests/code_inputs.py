@@ -102,7 +102,7 @@ SOURCES = {
     ),
     "E0717": (
         thread("y[i] = @chunk(999999) §sum(x);"),
-        "`k` needs 3,999,996 bytes of local memory a thread, and there are 524,288",
+        "a thread needs 4,000,012 bytes of local memory, and there are 524,288",
     ),
 }  # fmt: skip
 

@@ -1,11 +1,16 @@
 """Options and marks: `--bless` rewrites the expectations of filetests; GPU tests run where there is a device, and the summary
-says how many did not and why.
+says how many did not and why. The fixtures `cuda`, `torch` and `full` are for tests of calls without a GPU.
 """
 
 from __future__ import annotations
 
-import pytest
+import sys
 
+import pytest
+from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
+
+from vxc.api import devices, dispatch, workspaces
+from vxc.driver import Compiled
 from vxc.runtime.driver import unavailable
 
 
@@ -32,3 +37,30 @@ def pytest_terminal_summary(terminalreporter) -> None:
     if reasons:
         terminalreporter.write_sep("=", "GPU tests did not run", yellow=True)
         terminalreporter.write_line(f"{len(reasons)} skipped: {reasons[0]}")
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    """The driver in memory, in place of the real one."""
+    fake = FakeCuda()
+    monkeypatch.setattr(devices, "driver", lambda: fake)
+    monkeypatch.setattr("vxc.runtime.launch.driver", lambda: fake)
+    monkeypatch.setattr(workspaces, "_ALL", {})
+    monkeypatch.setattr(Compiled, "binary", without_nvrtc(fake))
+    return fake
+
+
+@pytest.fixture
+def torch(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    """A library of arrays on the driver in memory."""
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    return fake
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The calls that went the full way."""
+    seen, general = [], dispatch._general
+    monkeypatch.setattr(dispatch, "_general", lambda *a: seen.append(a) or general(*a))
+    return seen

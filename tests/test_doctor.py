@@ -54,7 +54,8 @@ def test_what_is_missing_is_what_the_advice_is_about(monkeypatch):
     (driver,) = [c for c in report() if c.name == "driver"]
     assert (driver.status, driver.detail) == ("missing", "no NVIDIA driver found")
     assert driver.advice == (
-        'install the NVIDIA display driver; without a GPU, run with --on flat\n    (the cause: "cuda" can only be found via system search)'
+        "install the NVIDIA display driver; without a GPU, interpret: --on flat, or device='cpu' from Python\n"
+        '    (the cause: "cuda" can only be found via system search)'
     )
 
 

@@ -61,6 +61,12 @@ def test_columns():
     outputs(text, binary=False, x=np.random.default_rng(1).standard_normal((12, 70)).astype(np.float32))
 
 
+def test_a_row_that_is_overwritten_is_read_again():
+    text = """kernel k(inout x: f32[M, 40], out s: f32[M]) { parallel i in M {
+        let m = max(x[i]); x[i] = x[i] - m; s[i] = sum(x[i]); } }"""
+    outputs(text, binary=False, x=rows("f32", 40) ** 2)
+
+
 def sample(name: str, dtype: str, m: int, n: int) -> Compiled:
     return compile(read_source(SAMPLES / f"{name}.vx"), defines={"T": DTYPES[dtype], "M": m, "N": n}, target="sm_90a")
 

@@ -1,8 +1,7 @@
-"""4-bit elements: NumPy holds a byte for each, kernels read two from a byte."""
+"""4-bit elements: NumPy arrays hold a byte for each, kernels read two from a byte."""
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 from test_launch import Device, host, refused  # noqa: F401  (`host` is a fixture)
@@ -16,7 +15,7 @@ from vxc.source import Source
 from vxc.target import for_capability
 
 TEXT = "kernel k(x: {dtype}[M, N : ld], out y: i32[M, N]) {{ parallel i in M, j in N {{ y[i, j] = x[i, j] as i32; }} }}"
-DTYPES = {"i4": (ml_dtypes.int4, -8, 8), "u4": (ml_dtypes.uint4, 0, 16)}
+DTYPES = {"i4": (np.int8, -8, 8), "u4": (np.uint8, 0, 16)}
 
 
 def made(dtype, arch="sm_90a"):
@@ -25,7 +24,7 @@ def made(dtype, arch="sm_90a"):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_two_elements_to_a_byte(count):
-    elements = np.arange(-3, count - 3).astype(ml_dtypes.int4)
+    elements = np.arange(-3, count - 3, dtype=np.int8)
     packed = two_to_a_byte(elements)
     assert packed.nbytes == (count + 1) // 2
     halves = np.stack([packed & 15, packed >> 4], -1).reshape(-1)
@@ -36,8 +35,8 @@ def test_run_numpy_sends_packed_elements(host, monkeypatch):  # noqa: F811
     sent = []
     monkeypatch.setattr(host, "upload", lambda address, array: sent.append(array))
     monkeypatch.setattr(host, "launch", lambda *arguments: None)
-    monkeypatch.setattr(launch_module, "_function", lambda *arguments: None)
-    x = np.array([[1, 2, 3]], np.int8).astype(ml_dtypes.uint4)
+    monkeypatch.setattr(launch_module, "loaded", lambda *arguments: None)
+    x = np.array([[1, 2, 3]], np.uint8)
     run_numpy(made("u4"), {"x": x})
     assert sent[0].tolist() == [0x21, 0x03]
 

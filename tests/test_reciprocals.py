@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.everywhere import output
 from vxc.dtypes import F32
 from vxc.passes.share_reciprocals import DIVISORS, QUOTIENTS
 from vxc.semantics import evaluate
@@ -64,3 +65,15 @@ def test_at_the_ends_of_the_range():
         for q in (QUOTIENTS[0] * 2, QUOTIENTS[1] / 2):
             dividend, divisor = a * np.float32(q) * np.float32(z), b * np.float32(z)
             assert (corrected(dividend, divisor) == dividend / divisor).all()
+
+
+@pytest.mark.parametrize("z", [3.0, -7e-5, 5e-8, -2e-8, 1e-39, 3e7, 1e38, 0.0, -0.0, np.inf, np.nan])
+def test_any_divisor(z):
+    """Dividends of all sizes, signs and kinds, eight beside one another."""
+    rng = np.random.default_rng(11)
+    x = (rng.standard_normal(4096) * 10.0 ** rng.uniform(-44, 38, 4096)).astype(np.float32)
+    x[: 8 * 16] = rng.standard_normal(8 * 16)
+    x[1000:1006] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45]
+    y = output("kernel k(x: f32[4096], z: f32, out y: f32[4096]) { parallel i in 4096 { y[i] = x[i] / z; } }", binary=False, x=x, z=z)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(y, x / np.float32(z), equal_nan=True)

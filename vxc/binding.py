@@ -111,6 +111,16 @@ def bind(
     return Binding({name: size for name, (size, _) in call.sizes.items()}, values, shapes)
 
 
+def bind_scalars(
+    params: Iterable[ArrayParam | ScalarParam], scalars: Mapping[str, object], source: Source | None = None
+) -> dict[str, Number]:
+    """The scalars of a call whose arrays are known to fit, as Python numbers of their declared types. Raises VxcError E0707."""
+    call = _Call(source, {})
+    values = {p.name: call.scalar(p, scalars[p.name]) for p in params if isinstance(p, ScalarParam)}
+    call.found.raise_if_errors()
+    return values
+
+
 @dataclass
 class _Call:
     """One call being checked: `sizes` maps each bound dimension to its size and to what bound it."""

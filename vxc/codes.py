@@ -118,6 +118,7 @@ _ERRORS = {
     "E0715": "more parameters than a launch can pass",
     "E0716": "a block that needs more shared memory than there is",
     "E0717": "a thread that needs more local memory than there is",
+    "E0718": "a first call while a graph is captured",
     # E072x: faults that the interpreters and --debug builds find while a kernel runs
     "E0720": "an index out of range",
     "E0721": "a read of an element that nothing has written",

@@ -150,7 +150,15 @@ def compile_typed(
     typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
 ) -> Compiled:
     """A checked kernel or program, compiled. Raises VxcError with what passes find (E03xx, E04xx, E0716), E0701."""
-    return _finished(Compiled(lower(typed), target_of(target), typed, typed.source, debug, maxrregcount))
+    return compile_plan(lower(typed), typed, target, debug=debug, maxrregcount=maxrregcount)
+
+
+def compile_plan(
+    tile: Plan, typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
+) -> Compiled:
+    """A plan at stage=tile that stands for `typed`, compiled. Raises as `compile_typed`."""
+    with _COLLECTOR.paused():
+        return _finished(Compiled(tile, target_of(target), typed, typed.source, debug, maxrregcount))
 
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:

@@ -69,9 +69,19 @@ PASSES = (
         (MATHS + "test_a_cast_index_is_stored_in_every_type",),
     ),
     Mutant(
-        "slot-tail-unguarded", "passes/lower_to_threads.py", "the last slot of a spread tile has no guard",
-        'with b.if_(b.emit("lt", e, total)) if total % self.team.group else nullcontext():', "with nullcontext():",
+        "slot-tail-unguarded", "passes/own_elements.py", "the last slot of a spread tile has no guard",
+        'with b.if_(b.emit("lt", first, total)) if at_once else nullcontext():', "with nullcontext():",
         (TILES + "test_a_spread_fragment_of_any_length",),
+    ),
+    Mutant(
+        "overwritten-row-kept", "analysis/sweeps.py", "what was loaded of a row stands for what was stored to it since",
+        "return {p.name: first.get(p.name, least) for p in params}", "return {p.name: len(insts) for p in params}",
+        ("test_kept_rows.py::test_a_row_that_is_overwritten_is_read_again",),
+    ),
+    Mutant(
+        "reciprocal-for-any-quotient", "passes/share_reciprocals.py", "the reciprocal is used for zeros and subnormals too",
+        'b.emit("and", b.emit("ge", size, QUOTIENTS[0]), b.emit("le", size, QUOTIENTS[1]))', 'b.emit("le", size, QUOTIENTS[1])',
+        ("test_reciprocals.py::test_any_divisor",),
     ),
     Mutant(
         "lanes-start-dropped", "passes/lower_to_threads.py", "a loop over lanes starts at 0 whatever its start",
@@ -127,8 +137,8 @@ PASSES = (
         (INDICES + "test_offsets_beyond_32_bits", FILES),
     ),
     Mutant(
-        "fragment-tail-dropped", "passes/lower_to_threads.py", "elements after the last whole slot of a spread tile are left out",
-        "slots = -(-total // self.team.group)", "slots = total // self.team.group",
+        "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
+        "    if rest:\n        step(", "    if False:\n        step(",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -143,7 +153,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-layout-untrue", "passes/infer_layouts.py", "the written layout of a spread tile is not where its elements are",
-        "layout=str(spread(1, threads))", "layout=str(spread(2, threads))",
+        "next((self.strict[loop].v for loop in loops if loop in self.strict), 1)", "2",
         (FILES,),
     ),
     Mutant(

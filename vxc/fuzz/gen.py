@@ -3,7 +3,7 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`), tiles (`copies`, `gemm`, `grid`), items (`items`) and programs of
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`), tiles (`copies`, `gemm`, `grid`, `transposes`), items (`items`) and programs of
 several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
 """
 
@@ -25,6 +25,7 @@ from vxc.fuzz.program import Dim, Program
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
+from vxc.fuzz.transposes import transposed
 
 SIZE = 6  # statements
 SEQUENCES = 0.12  # how often a program is one of several kernels
@@ -50,6 +51,7 @@ STATEMENTS = [
     Production(print_,       0.2, 0.0, 0.1),
     Production(parallel,     2.0, 4.0, 7.0),
     Production(grid,         0.0, 2.0, 0.0),
+    Production(transposed,   0.0, 0.3, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
     Production(copy_out,     0.0, 0.0, 2.0),

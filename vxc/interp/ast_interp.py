@@ -70,8 +70,10 @@ def run_ast(
 
 
 def _described(machine: Machine, array: Array, given: np.ndarray | None) -> Described:
-    """An argument of a program as its kernels see it: with the strides of what is given, else with the declared ones."""
-    if given is not None:
+    """An argument of a program as its kernels see it: what is declared contiguous is so, however it was given; with written pitches it
+    has the strides of what is given, else the declared ones.
+    """
+    if given is not None and any(array.pitches[1:]):
         return describe(given)
     strides = tuple(prod(int(machine.run(e, Scope())) for e in factors) for factors in strides_of(array))
     return describe(machine.memory[array].data)._replace(strides=strides)

@@ -328,7 +328,7 @@ def _fits(kernel: Kernel) -> None:
     sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
     if sum(sizes) > MAX_LOCAL_BYTES:
         largest = max(zip(sizes, arrays), key=lambda pair: pair[0])[1]
-        message = f"`{kernel.name}` needs {sum(sizes):,} bytes of local memory a thread, and there are {MAX_LOCAL_BYTES:,}"
+        message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
         hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
         raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
 

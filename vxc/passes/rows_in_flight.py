@@ -44,6 +44,7 @@ def lower_rows(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
         inner.copy_all(row.before)
         return inner
 
+    b.at(row.reduce.loc)
     reduction = threads.reduction(row.reduce, row.inside, rewriter, team)
     states = Slots.declare(b, reduction.acc.dtypes, many, "row")
     with b.loop(0, many, kind="unroll", name="r") as r:

@@ -36,10 +36,10 @@ class Driver:
     def _call(self, name: str, *arguments: Any) -> Any:
         status, *results = getattr(self._cu, name)(*arguments)
         if int(status):
-            raise self._failed(name, status)
+            raise self.failed(name, status)
         return results[0] if len(results) == 1 else None
 
-    def _failed(self, name: str, status: Any) -> VxcError:
+    def failed(self, name: str, status: Any) -> VxcError:
         meaning = self._cu.cuGetErrorString(status)[1]
         text = meaning.decode() if isinstance(meaning, bytes) else "no meaning is given"
         message = f"{name} failed: {status.name} ({text})"
@@ -75,12 +75,22 @@ class Driver:
         """The device whose memory holds an address."""
         return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
 
-    @contextlib.contextmanager
-    def active(self, device: int) -> Iterator[None]:
-        """Makes the primary context of a device current, and what was current before again afterwards."""
+    def check_process(self) -> None:
+        """Raises `VxcError` E0603 in a process that was forked after CUDA was initialised."""
         if os.getpid() != self._pid:
             hint = "start the process with multiprocessing.get_context('spawn')"
             raise VxcError(Diagnostic("E0603", "CUDA was initialised before this process was forked", help=hint))
+
+    def adopt(self, device: int) -> None:
+        """Gives a thread that has no context the primary one of a device, for good, as the CUDA runtime does."""
+        status, context = self._cu.cuCtxGetCurrent()
+        if not int(status) and not int(context):
+            self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", device))
+
+    @contextlib.contextmanager
+    def active(self, device: int) -> Iterator[None]:
+        """Makes the primary context of a device current, and what was current before again afterwards."""
+        self.check_process()
         if device not in self._contexts:
             self._contexts[device] = self._retain(device)
         self._push(self._contexts[device])
@@ -157,6 +167,12 @@ class Driver:
         cluster: Sequence[int] = (1, 1, 1),
     ) -> None:
         """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block."""
+        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster), function, parameters.address, 0)
+
+    def launch_config(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, cluster: Sequence[int] = (1, 1, 1)
+    ) -> Any:
+        """What a launch says beside its function and parameters, to be used as often as wished."""
         config = self._cu.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         config.blockDimX, config.blockDimY, config.blockDimZ = block
@@ -165,7 +181,13 @@ class Driver:
         if tuple(cluster) != (1, 1, 1):
             config.attrs = [self._cluster_attribute(*cluster)]
             config.numAttrs = 1
-        self._call("cuLaunchKernelEx", config, function, parameters.address, 0)
+        return config
+
+    def raw_launch(self) -> tuple[Any, Any]:
+        """(`enqueue`, `success`): `enqueue(config, function, address of parameters, 0)` launches in the current context, with no
+        further call of Python in between, and gives a tuple whose first element is `success` or what `failed` takes.
+        """
+        return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
 
     def _cluster_attribute(self, x: int, y: int, z: int) -> Any:
         attribute = self._cu.CUlaunchAttribute()
@@ -179,6 +201,14 @@ class Driver:
     def synchronize(self, stream: int) -> None:
         """Waits for all work of a stream; errors of kernels that ran on it show here."""
         self._call("cuStreamSynchronize", stream)
+
+    def capturing(self, stream: int) -> bool:
+        """Whether what is put on the stream becomes part of a graph instead of running."""
+        return int(self._call("cuStreamIsCapturing", stream)) != 0
+
+    def stream_id(self, stream: int) -> int:
+        """What tells a stream from every other of the process, also from one that had its handle before."""
+        return int(self._call("cuStreamGetId", stream))
 
     def event(self) -> Any:
         return self._call("cuEventCreate", 0)
@@ -296,4 +326,5 @@ def _bindings() -> Any:
 
 def _absent(what: str, way_out: str, error: Exception) -> VxcError:
     cause = str(error).strip().partition("\n")[0]
-    return VxcError(Diagnostic("E0603", what, notes=(cause,), help=f"{way_out}; without a GPU, run with --on flat"))
+    hint = f"{way_out}; without a GPU, interpret: --on flat, or device='cpu' from Python"
+    return VxcError(Diagnostic("E0603", what, notes=(cause,), help=hint))

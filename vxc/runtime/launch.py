@@ -50,12 +50,12 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     for name in sorted(declared.keys() - views.keys()):
         raise VxcError(Diagnostic("E0708", f"array argument `{name}` is missing", help="launch() fills arrays of the caller: pass one"))
     scalars = {k: v for k, v in arguments.items() if k not in views}
-    plan = _steps(_Call.of(compiled, _described(views, declared), scalars))
+    plan = _steps(_Call.of(compiled, described(views, declared), scalars))
     for name, param in declared.items():
-        _check_view(param, views[name])
-    _check_overlap(views, declared)
+        check_view(param, views[name])
+    check_overlap(views, declared)
     cuda = driver()
-    device = _device_of(cuda, views)
+    device = device_of_all(cuda, views)
     queue = current_stream(arguments.values(), device) if stream is None else stream_handle(stream)
     with cuda.active(device):
         for producer in {v.stream for v in views.values()} - {None, queue}:
@@ -79,7 +79,7 @@ def run_numpy(
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe(array, name) for name, array in arrays.items()}
-    binding = bind_plan(compiled.plan, _described(views, declared), scalars or {}, dims, compiled.source)
+    binding = bind_plan(compiled.plan, described(views, declared), scalars or {}, dims, compiled.source)
     plan = _scheduled(compiled, binding)
     host = {name: _staged(param, arrays.get(name), binding) for name, param in declared.items()}
     cuda = driver()
@@ -104,7 +104,7 @@ def run_numpy(
 # ---- checking the call ------------------------------------------------------------------------------------------------
 
 
-def _described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> dict[str, Described]:
+def described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> dict[str, Described]:
     """Views as `bind` reads them; raw elements of the right size count as the declared dtype."""
 
     def dtype(name: str, view: ArrayView) -> str:
@@ -115,7 +115,7 @@ def _described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam
     return {name: Described(view.shape, dtype(name, view), view.strides) for name, view in views.items()}
 
 
-def _check_view(param: ArrayParam, view: ArrayView) -> None:
+def check_view(param: ArrayParam, view: ArrayView) -> None:
     """What `bind` leaves: that the array may be written, lies as declared, and is aligned."""
     name = param.name
     if param.dtype.bits == 4:
@@ -134,7 +134,7 @@ def _check_view(param: ArrayParam, view: ArrayView) -> None:
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
 
 
-def _check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
+def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
     """Kernels are proven race-free on the ground that parameters are distinct memory."""
     spans = sorted((*view.span, name) for name, view in views.items() if view.size)
     reached, by = 0, ""
@@ -204,7 +204,7 @@ def _scheduled(compiled: Compiled, binding: Binding) -> Schedule:
     return plan
 
 
-def _device_of(cuda: Driver, views: Mapping[str, ArrayView]) -> int:
+def device_of_all(cuda: Driver, views: Mapping[str, ArrayView]) -> int:
     devices = {cuda.device_of(view.ptr): name for name, view in views.items() if view.size}
     if len(devices) > 1:
         places = ", ".join(f"`{name}` on device {device}" for device, name in devices.items())
@@ -223,7 +223,7 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
                 values = zip(step.kernel.params, step.arguments, strict=True)
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
                 shared = step.kernel.attr("shared_bytes", 0)
-                function = _function(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
+                function = loaded(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
                 cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), shared, stream, pack(packed))
     finally:
         for address in held.values():
@@ -231,7 +231,7 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
 
 
 @lru_cache(maxsize=4096)
-def _function(cuda: Driver, cubin: bytes, name: str, device: int, shared: int) -> Any:
+def loaded(cuda: Driver, cubin: bytes, name: str, device: int, shared: int) -> Any:
     """A kernel of a module, loaded once for each device, whose context must be current, ready for so much dynamic shared memory."""
     function = cuda.function(_module(cuda, cubin, device), name)
     if shared > STATIC_SHARED_BYTES:
@@ -245,7 +245,7 @@ def _module(cuda: Driver, cubin: bytes, device: int) -> Any:
 
 
 def two_to_a_byte(elements: np.ndarray) -> np.ndarray:
-    """4-bit elements as kernels read them, the even ones in the low halves; ml_dtypes gives each a byte of its own."""
+    """4-bit elements as kernels read them, the even ones in the low halves; NumPy arrays have a byte for each."""
     nibbles = np.zeros(len(elements) + len(elements) % 2, np.uint8)
     nibbles[: len(elements)] = elements.view(np.uint8) & 15
     return nibbles[::2] | nibbles[1::2] << 4

@@ -1,0 +1,240 @@
+"""A CUDA driver in memory, for tests of calls without a GPU, and a library of device arrays.
+
+`FakeCuda` stands where `vxc.runtime.driver.Driver` does, and nothing else is replaced but NVRTC: device memory is host memory, and a
+launch reads its parameters where the real one would and interprets the kernel. `FakeTorch` is as much of torch as calls look at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
+
+import numpy as np
+
+from vxc.cuda.nvrtc import Binary
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.interp.flat_interp import run_flat
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.plan import Plan
+from vxc.runtime.parameters import _C_TYPES
+
+SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
+
+
+class FakeCuda:
+    """`log` says in which order things happened; `kernels` has the IR of what was compiled, by symbol."""
+
+    def __init__(self, devices: int = 1):
+        self.devices, self.log, self.memory, self.kernels = devices, [], {}, {}
+        self.pid, self.captured, self.fails, self.current = os.getpid(), set(), [], 0
+
+    def check_process(self):
+        if os.getpid() != self.pid:
+            raise VxcError(Diagnostic("E0603", "CUDA was initialised before this process was forked", help="spawn it"))
+
+    def device_count(self):
+        return self.devices
+
+    def capability(self, device):
+        return (9, 0)
+
+    def device_of(self, address):
+        if address == 64:
+            raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
+        return int(address in SECOND)
+
+    def current_device(self):
+        return self.current
+
+    def adopt(self, device):
+        self.log.append(f"adopt {device}")
+
+    @contextlib.contextmanager
+    def active(self, device):
+        yield
+
+    def capturing(self, stream):
+        return stream in self.captured
+
+    def stream_id(self, stream):
+        return stream + 1000
+
+    def allocate_async(self, nbytes, stream):
+        buffer = (ctypes.c_char * max(nbytes, 1))()
+        self.memory[ctypes.addressof(buffer)] = buffer
+        self.log.append(f"allocate {nbytes} on {stream}")
+        return ctypes.addressof(buffer)
+
+    def free_async(self, address, stream):
+        self.log.append(f"free on {stream}")
+        del self.memory[address]
+
+    def allocate(self, nbytes):
+        return self.allocate_async(nbytes, 0)
+
+    def free(self, address):
+        self.free_async(address, 0)
+
+    def upload(self, address, array):
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def download(self, array, address):
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def synchronize(self, stream):
+        pass
+
+    def wait(self, stream, producer):
+        self.log.append(f"{stream} waits for {producer}")
+
+    def load(self, cubin):
+        self.log.append("load")
+        return cubin
+
+    def function(self, module, name):
+        return self.kernels[name]
+
+    def set_max_dynamic_shared(self, function, nbytes):
+        pass
+
+    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1)):
+        return grid, block, shared, stream
+
+    def launch(self, function, grid, block, shared, stream, parameters):
+        self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
+
+    def raw_launch(self):
+        return self._run, 0
+
+    def failed(self, name, status):
+        return VxcError(Diagnostic("E0604", f"{name} failed: {status}", help="look"))
+
+    def _run(self, config, kernel: Kernel, address: int, extra: int):
+        """Interprets a kernel on what its parameters point at."""
+        if self.fails:
+            return (self.fails.pop(0),)
+        (blocks, _, _), _, _, stream = config
+        self.log.append(f"{kernel.name} x{blocks} on {stream}")
+        table = (ctypes.c_void_p * max(len(kernel.params), 1)).from_address(address)
+        places = {p.name: table[at] for at, p in enumerate(kernel.params)}
+        numbers = {p.name: _C_TYPES[p.dtype.name].from_address(places[p.name]).value for p in kernel.params if isinstance(p, Value)}
+        params = tuple(replace(p, space="param", mode=p.mode or "inout") if isinstance(p, Buffer) else p for p in kernel.params)
+        plan = Plan("f", params, (Inst("launch", (Const(blocks), *params), None, (("kernel", kernel.name),)),), (kernel,))
+        arrays = {b.name: _array(b, ctypes.c_uint64.from_address(places[b.name]).value, numbers) for b in plan.buffers}
+        dims = {d.name for d in plan.dims}
+        scalars = {name: number for name, number in numbers.items() if name not in dims}
+        free = {name: number for name, number in numbers.items() if name in dims}
+        for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False).items():
+            arrays[name][...] = result
+        return (0,)
+
+
+def _array(buffer: Buffer, address: int, numbers) -> np.ndarray:
+    def known(parts):
+        return tuple(p.value if isinstance(p, Const) else numbers[p.name] for p in parts)
+
+    shape = known(buffer.shape)
+    strides = known(buffer.strides) if buffer.strides is not None else tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
+    size = buffer.dtype.bytes
+    reach = (1 + sum((n - 1) * s for n, s in zip(shape, strides))) * size if 0 not in shape else 0
+    memory = (ctypes.c_char * max(reach, 1)).from_address(address or ctypes.addressof(_NOTHING))
+    return np.ndarray(shape, buffer.dtype.numpy, memory, 0, [s * size for s in strides])
+
+
+_NOTHING = ctypes.c_char()
+
+
+def without_nvrtc(fake: FakeCuda):
+    """A stand-in for `compile_plan`'s binary: what was compiled is noted, and a cubin made up."""
+    count = itertools.count()
+
+    def binary(made):
+        fake.kernels |= {made.symbol(k.name): k for k in made.plan.kernels}
+        return Binary(made.target.name, f"cubin {next(count)}".encode(), "", "", {})
+
+    found = cached_property(binary)
+    found.__set_name__(None, "binary")
+    return found
+
+
+class Device:
+    """A device array with the CUDA array interface; `array` owns the memory."""
+
+    def __init__(self, array, **interface):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "version": 3, "shape": array.shape, "strides": array.strides, "typestr": array.dtype.str, "data": (array.ctypes.data, False),
+            **interface,
+        }  # fmt: skip
+
+
+class Tensor:
+    """A tensor over a NumPy array."""
+
+    def __init__(self, array, device=0):
+        self.array, self.ordinal, self.negated, self.freed = array, device, False, False
+        self.dtype = _DTYPES[from_numpy(array.dtype)]
+        self.layout, self.is_cuda, self.device = "strided", device >= 0, SimpleNamespace(type="cuda" if device >= 0 else "cpu")
+
+    shape = property(lambda self: self.array.shape)
+
+    def get_device(self):
+        return self.ordinal
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+    def data_ptr(self):
+        return 0 if self.freed else self.array.ctypes.data
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def numel(self):
+        return self.array.size
+
+    def is_neg(self):
+        return self.negated
+
+    def is_conj(self):
+        return False
+
+
+class TorchDType:
+    def __init__(self, dtype: DType):
+        self.vxc = dtype
+
+    def __str__(self):
+        return f"torch.{self.vxc.numpy_name}"
+
+
+Tensor.__module__ = "torch"
+_DTYPES = {dtype: TorchDType(dtype) for dtype in DTYPES.values()}
+
+
+class FakeTorch(SimpleNamespace):
+    """`stream` is the current stream, on every device."""
+
+    def __init__(self):
+        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0", Tensor=Tensor)
+        for dtype, native in _DTYPES.items():
+            setattr(self, dtype.numpy_name, native)
+        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)
+        self.device = lambda kind, at: at
+
+    def empty_strided(self, shape, strides, dtype, device):
+        return Tensor(np.empty(shape, dtype.vxc.numpy), device)
+
+
+def floats(*shape):
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)

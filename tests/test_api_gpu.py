@@ -1,0 +1,213 @@
+"""Kernels called from Python on a GPU: torch and CuPy arrays, streams, graphs, threads, and what is refused leaves the device usable."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import vxc
+
+pytestmark = pytest.mark.gpu
+
+SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+SOFTMAX = "samples/softmax.vx"
+CHAIN = """
+kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = x[i] * a; } }
+kernel shift(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }
+program chain(x: f32[N], a: f32, out y: f32[N]) { local w: f32[N]; scale(x, a, w); shift(w, y); }
+"""
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def test_torch_in_torch_out(torch):
+    k = vxc.kernel(SHIFT)
+    x = torch.randn(1000, device="cuda")
+    for n in (1, 2, 3):
+        y = k(x, n)
+        assert y.device == x.device and torch.equal(y, x + n)
+        given = torch.empty_like(x)
+        assert k(x, given, n) is given and torch.equal(given, y)
+        assert torch.equal(k(x, n=n), y) and torch.equal(k(x=x, y=given, n=n), y)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_generic_dtype_is_that_of_the_arrays(torch, dtype):
+    softmax = vxc.load(SOFTMAX).softmax
+    x = torch.randn(33, 1000, device="cuda", dtype=getattr(torch, dtype))
+    assert torch.allclose(softmax(x).double(), x.double().softmax(1), atol=4e-3)
+    assert torch.allclose(softmax(x[:5]).double(), x[:5].double().softmax(1), atol=4e-3)
+
+
+def test_views_are_read_where_they_lie(torch):
+    softmax = vxc.load(SOFTMAX).softmax
+    base = torch.randn(64, 96, device="cuda")
+    for view in (base.t(), base[:, 8:40], base[::2], base[:, ::3], base[0].expand(7, 96)):
+        wanted = softmax(view.contiguous())
+        assert torch.equal(softmax(view), wanted)
+        assert torch.equal(softmax(view, torch.empty(wanted.shape[::-1], device="cuda").t()), wanted)
+
+
+def test_zero_and_one_elements(torch):
+    k = vxc.kernel(SHIFT)
+    for size in (0, 1, 0, 1):
+        x = torch.ones(size, device="cuda")
+        assert torch.equal(k(x, 2), x + 2)
+    lazy = torch._neg_view(torch.ones(1, device="cuda"))
+    with pytest.raises(vxc.LaunchError, match="lazy negation"):
+        k(lazy, 2)
+
+
+def test_cupy_arrays_and_streams():
+    cupy = pytest.importorskip("cupy")
+    k = vxc.kernel(SHIFT)
+    x = cupy.arange(1000, dtype=cupy.float32)
+    assert cupy.array_equal(k(x, 3), x + 3) and isinstance(k(x, 3), cupy.ndarray)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        y = k(x, 4)
+        stream.synchronize()
+        assert cupy.array_equal(y, x + 4)
+    column = cupy.arange(2000, dtype=cupy.float32).reshape(1000, 2)[:, 1]
+    assert cupy.array_equal(k(column, 1), column + 1)
+
+
+def test_arrays_of_pycuda():
+    gpuarray, driver = pytest.importorskip("pycuda.gpuarray"), pytest.importorskip("pycuda.driver")
+    driver.init()
+    context = driver.Device(0).retain_primary_context()
+    context.push()
+    try:
+        k, x = vxc.kernel(SHIFT), gpuarray.to_gpu(np.arange(1000, dtype=np.float32))
+        for n in (1, 2):
+            y = k(x, n)
+            assert isinstance(y, gpuarray.GPUArray) and np.array_equal(y.get(), x.get() + n)
+    finally:
+        context.pop()
+
+
+def test_numpy_arrays_are_copied():
+    k = vxc.kernel(SHIFT)
+    x = np.arange(1000, dtype=np.float32)
+    y = np.empty_like(x)
+    assert k(x, y, 2) is y and np.array_equal(y, x + 2) and np.array_equal(k(x, 2), y)
+
+
+def test_the_current_stream_and_a_given_one(torch):
+    k = vxc.kernel(SHIFT)
+    x = torch.zeros(1 << 20, device="cuda")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(10_000_000)
+        x.fill_(1)
+        y = k(x, 1)
+        side.synchronize()
+    assert bool((y == 2).all())
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(10_000_000)
+        x.fill_(5)
+    z = torch.empty_like(x)
+    k(x, z, 1, stream=side)
+    torch.cuda.synchronize()
+    assert bool((z == 6).all())
+
+
+@pytest.mark.parametrize("text", [SHIFT, CHAIN], ids=["one launch", "two launches"])
+def test_a_captured_call_replays(torch, text):
+    k = vxc.kernel(text)
+    x, y = torch.zeros(1000, device="cuda"), torch.empty(1000, device="cuda")
+    call = (lambda: k(x, y, 1)) if text is SHIFT else (lambda: k(x, 2.0, y))
+    with pytest.raises(vxc.LaunchError, match="captured into a graph"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            x.add_(1)  # torch warns of a graph with nothing in it
+            call()
+    call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+        call()
+    for value in (3.0, 4.0):
+        x.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(y, x + 1 if text is SHIFT else x * 2 + 1)
+
+
+def test_a_program_of_two_launches(torch):
+    chain = vxc.kernel(CHAIN)
+    for size in (10, 100_000, 10):
+        x = torch.randn(size, device="cuda")
+        assert torch.equal(chain(x, 3.0), x * 3 + 1) and torch.equal(chain(x, 4.0), x * 4 + 1)
+
+
+def test_bound_calls(torch):
+    k = vxc.kernel(SHIFT)
+    x, y = torch.zeros(1000, device="cuda"), torch.empty(1000, device="cuda")
+    b = k.bind(x, y, 7)
+    x.fill_(2)
+    assert b() is y and torch.equal(y, x + 7)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(10_000_000)
+        x.fill_(3)
+        b()
+        side.synchronize()
+    assert torch.equal(y, x + 7)
+
+
+def test_eight_threads(torch):
+    k, wrong = vxc.kernel(SHIFT), []
+    torch.cuda.synchronize()
+
+    def work(at):
+        x = torch.full((128,), float(at), device="cuda")
+        y = torch.empty_like(x)
+        for n in range(10_000):
+            k(x, y, n)
+            if n % 1000 == 999 and not bool((y == at + n).all()):
+                wrong.append((at, n))
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_what_is_refused_leaves_the_device_usable(torch):
+    k = vxc.kernel(SHIFT)
+    x = torch.ones(100, device="cuda")
+    k(x, 1)
+    for arguments, words in [
+        ((x, x, 1), "overlap"), ((x.double(), 1), "`x` holds float64"), ((x.cpu(), 1), "`x` lies in CPU memory"),
+        ((x, x.new_empty(99), 1), "dimension 0 of `y` is 99"), ((x, 1.5), "`n` is i32"), ((x, 2**31), "`n` is i32"),
+        ((x.to_sparse(), 1), "layout"), ((x[:3].expand(2, 3), 1), "2 dimensions"), ((torch.empty(100, device="meta"), 1), "on device meta"),
+    ]:  # fmt: skip
+        with pytest.raises(vxc.LaunchError, match=words):
+            k(*arguments)
+    freed = torch.ones(100, device="cuda")
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(vxc.LaunchError, match="freed"):
+        k(freed, 1)
+    assert torch.equal(k(x, 1), x + 1)
+
+
+def test_two_devices(torch):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("there is one GPU")
+    k = vxc.kernel(SHIFT)
+    arrays = [torch.randn(1000, device=f"cuda:{d}") for d in range(torch.cuda.device_count())]
+    for n in range(3):
+        for x in arrays:
+            y = k(x, n)
+            assert y.device == x.device and torch.equal(y, x + n)
+    with pytest.raises(vxc.LaunchError, match="several devices"):
+        k(arrays[0], torch.empty(1000, device="cuda:1"), 1)
+    bound = [k.bind(x, torch.empty_like(x), 5) for x in arrays]
+    assert all(torch.equal(b(), x + 5) for b, x in zip(bound, arrays))

@@ -1,0 +1,89 @@
+"""Which argument of a Python call is which parameter of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from vxc.api.libraries import is_array
+from vxc.diag import Diagnostic, VxcError, listed
+from vxc.frontend import syntax
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `text` is as it is declared."""
+
+    name: str
+    mode: str
+    array: bool
+    pitched: bool
+    text: str
+
+
+def parameters(kernel: syntax.Kernel, text: str) -> tuple[Parameter, ...]:
+    """The parameters of a kernel, in order; `text` is the file that it is in."""
+    return tuple(
+        Parameter(
+            p.name,
+            p.direction,
+            bool(p.type.dims),
+            any(dim.stride is not None for dim in p.type.dims),
+            text[p.span.start : p.span.end],
+        )
+        for p in kernel.params
+    )
+
+
+def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name, in the order of the parameters.
+
+    Positional arguments are all parameters, or all that are not `out`, or the first of them with the rest as keywords; an `out`
+    that is missing, or None, is left out. Raises `VxcError` E0708 for what is missing, unknown or given twice, E0709 for an array
+    where a number is declared, or the other way round.
+    """
+    declared = {p.name: p for p in params}
+    for name in keywords:
+        if name not in declared:
+            near = get_close_matches(name, declared, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {listed(f'`{p.text}`' for p in params)}"
+            raise VxcError(Diagnostic("E0708", f"`{kernel}` has no parameter `{name}`", help=hint))
+    names = [p.name for p in _positional(kernel, params, args, keywords)][: len(args)]
+    for name in names:
+        if name in keywords:
+            message = f"argument `{name}` of `{kernel}` is given twice, by position and by name"
+            raise VxcError(Diagnostic("E0708", message, help="remove one of the two"))
+    given = {**dict(zip(names, args)), **keywords}
+    values = {p.name: given[p.name] for p in params if p.name in given and not (p.mode == "out" and given[p.name] is None)}
+    for p in params:
+        if p.name not in values and p.mode != "out":
+            raise VxcError(Diagnostic("E0708", f"argument `{p.name}` of `{kernel}` is missing", help=f"it is declared `{p.text}`"))
+    for name, value in values.items():
+        _right_kind(declared[name], value)
+    return values
+
+
+def _positional(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Parameter]:
+    """The parameters that positional arguments go to."""
+    inputs = [p for p in params if p.mode != "out"]
+    if len(args) > len(params):
+        text = f"`{kernel}` takes {len(params)} arguments, and {len(args)} are given by position"
+        raise VxcError(Diagnostic("E0708", text, help=f"its parameters are {listed(f'`{p.text}`' for p in params)}"))
+    for chosen in (params, inputs):
+        names = {p.name for p in chosen[: len(args)]}
+        if len(args) <= len(chosen) and not names & keywords.keys() and all(p.name in names or p.name in keywords for p in inputs):
+            return chosen
+    return inputs if len(args) == len(inputs) else params
+
+
+def _right_kind(param: Parameter, value: Any) -> None:
+    if param.array == is_array(value) or (not param.array and getattr(value, "shape", None) == ()):
+        return
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    if param.array:
+        hint = "pass an array of torch, CuPy, PyCUDA, Numba, JAX or NumPy, or anything with `__cuda_array_interface__` or `__dlpack__`"
+        raise VxcError(Diagnostic("E0709", f"argument `{param.name}` is declared `{param.text}`, and a {kind} is no array", help=hint))
+    message = f"argument `{param.name}` is declared `{param.text}`, one number, and an array ({kind}) is given"
+    raise VxcError(Diagnostic("E0709", message, help="pass a Python number, such as x.item()"))

@@ -1,0 +1,156 @@
+"""Where kernels come from: files, texts, docstrings, one line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from vxc.api.compiling import Recipe
+from vxc.api.errors import translated
+from vxc.api.kernels import Kernel
+from vxc.diag import Diagnostic, VxcError, listed, read_source
+from vxc.driver import only
+from vxc.frontend import syntax
+from vxc.frontend.parse import parse
+from vxc.source import Source
+from vxc.target import Target
+from vxc.target import target as target_of
+
+
+class Module:
+    """The kernels and programs of a source, as attributes. `list(module)` gives their names."""
+
+    def __init__(self, source: Source, kernels: dict[str, Kernel]) -> None:
+        self._source, self._kernels = source, kernels
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_") or name not in self._kernels:
+            raise AttributeError(f"{self._source.name} has no kernel `{name}`: there is {listed(self._kernels)}")
+        return self._kernels[name]
+
+    def __dir__(self) -> list[str]:
+        return list(self._kernels)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __repr__(self) -> str:
+        return f"<vxc module {self._source.name}: {', '.join(self._kernels)}>"
+
+
+def load(path: str | Path, *, target: str | Target | None = None, debug: bool = False, maxrregcount: int | None = None) -> Module:
+    """The kernels of a file: `vxc.load("norms.vx").softmax(x)`.
+
+    `target` is an arch such as "sm_90a" (default: that of the device of each call); `debug` has kernels check indices, divisors and
+    asserts; `maxrregcount` caps the registers of a thread. Raises `CompileError` for a file that cannot be read or parsed; what else
+    is wrong with a kernel shows when it is first called.
+    """
+    with translated():
+        return _module(read_source(path), target, debug, maxrregcount)
+
+
+def kernel(
+    text: str,
+    name: str | None = None,
+    *,
+    target: str | Target | None = None,
+    debug: bool = False,
+    maxrregcount: int | None = None,
+) -> Kernel:
+    """The kernel or program `name` of a text, or the only program, else the only kernel. Options and errors as for `load`."""
+    with translated():
+        source = Source("<kernel>", inspect.cleandoc(text) + "\n")
+        return _chosen(source, name, target, debug, maxrregcount)
+
+
+def jit(
+    function: Callable | None = None,
+    *,
+    target: str | Target | None = None,
+    debug: bool = False,
+    maxrregcount: int | None = None,
+) -> Kernel | Callable[[Callable], Kernel]:
+    """Decorator: the function becomes the kernel that its docstring holds; its own body is not used.
+
+        @vxc.jit
+        def scale(x, y):
+            \"\"\"kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }\"\"\"
+
+    Of a docstring with several kernels, the one of the function's name. Options and errors as for `load`.
+    """
+
+    def made(function: Callable) -> Kernel:
+        with translated():
+            text = inspect.getdoc(function)
+            if not text:
+                hint = 'write the kernel as its docstring: """kernel f(x: f32[N], out y: f32[N]) { .. }"""'
+                raise VxcError(Diagnostic("E0234", f"the function `{function.__name__}` has no docstring", help=hint))
+            source = Source(f"<{function.__module__}.{function.__qualname__}>", text + "\n")
+            name = function.__name__ if function.__name__ in _names(source) else None
+            return _chosen(source, name, target, debug, maxrregcount)
+
+    return made if function is None else made(function)
+
+
+_ELEMENT = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*")
+
+
+def elementwise(signature: str, expression: str, *, name: str = "elementwise", target: str | Target | None = None) -> Kernel:
+    """A kernel over arrays of one length: `vxc.elementwise("x: f32, y: f32 -> f32", "x * x + y")`; its output is `result`.
+
+    Arrays of any contiguous shape are passed as they are: reshape(-1) gives their one dimension. Raises `CompileError`.
+    """
+    with translated():
+        inputs, into = _signature(signature)
+        body = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
+        arrays = "".join(f"{x}: {dtype}[N], " for x, dtype in inputs)
+        text = f"kernel {name}({arrays}out result: {into}[N]) {{\n    parallel i in N {{ result[i] = {body}; }}\n}}\n"
+        return _chosen(Source(f"<{name}>", text), None, target, False, None)
+
+
+def reduction(signature: str, expression: str, op: str = "sum", *, name: str = "reduction", target: str | Target | None = None) -> Kernel:
+    """A kernel over rows: `vxc.reduction("x: f32, y: f32 -> f32", "x * y")` gives for arrays of shape [M, N] the sums of M rows.
+
+    `op` is a reduction of the language: sum, prod, max, min, absmax, any, all, argmax, argmin. Its output is `result`, of shape [M].
+    Raises `CompileError`.
+    """
+    with translated():
+        inputs, into = _signature(signature)
+        row = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
+        arrays = "".join(f"{x}: {dtype}[M, N], " for x, dtype in inputs)
+        text = f"kernel {name}({arrays}out result: {into}[M]) {{\n    parallel i in M {{ result[i] = {op}({row}); }}\n}}\n"
+        return _chosen(Source(f"<{name}>", text), None, target, False, None)
+
+
+def _signature(text: str) -> tuple[list[tuple[str, str]], str]:
+    """`x: f32, y: f32 -> f32` as inputs and the dtype of the output. Raises `VxcError` E0107."""
+    before, arrow, result = text.partition("->")
+    inputs = [_ELEMENT.fullmatch(part) for part in before.split(",")]
+    if not arrow or None in inputs or not re.fullmatch(r"\s*\w+\s*", result):
+        hint = "write it as in `x: f32, y: f32 -> f32`"
+        raise VxcError(Diagnostic("E0107", f"`{text}` is no signature", help=hint))
+    return [(found["name"], found["type"]) for found in inputs if found], result.strip()
+
+
+def _chosen(source: Source, name: str | None, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Kernel:
+    found = _module(source, target, debug, maxrregcount)
+    if name is None:
+        module = parse(source)
+        programs = [item.name for item in module.items if isinstance(item, syntax.Program)]
+        name = only(programs or list(found), source)
+    if name not in found:
+        raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=f"there is {listed(found)}"))
+    return getattr(found, name)
+
+
+def _names(source: Source) -> list[str]:
+    return [item.name for item in parse(source).items if isinstance(item, syntax.Kernel)]
+
+
+def _module(source: Source, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Module:
+    arch = target_of(getattr(target, "name", target)).name if target else None
+    items = [item for item in parse(source).items if isinstance(item, syntax.Kernel)]
+    recipes = {item.name: Recipe(source, item.name, (), debug, maxrregcount) for item in items}
+    return Module(source, {item.name: Kernel(recipes[item.name], item, arch) for item in items})

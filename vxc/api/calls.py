@@ -1,0 +1,191 @@
+"""Calls in full: every check, in the order in which one finding makes the next one pointless. The fast path repeats what passed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vxc.api.arguments import Parameter, matched
+from vxc.api.compiling import Recipe, Specialiser, compiled, dense
+from vxc.api.devices import arch_of, cuda, device_of
+from vxc.api.libraries import Library, is_array, library_of, maker, view
+from vxc.api.prepared import Extent, Out, Prepared
+from vxc.api.specialise import Specialisation
+from vxc.binding import ArrayParam, bind_scalars, row_major, signature
+from vxc.cuda.names import kernel_symbol
+from vxc.diag import Diagnostic, VxcError
+from vxc.driver import Compiled
+from vxc.runtime.arrays import CPU, ArrayView
+from vxc.runtime.driver import Driver
+from vxc.runtime.launch import check_limits, check_overlap, check_view, described
+from vxc.runtime.streams import stream_handle
+from vxc.schedule import bind_plan, schedule
+from vxc.target import target as target_of
+
+_LIMIT = 4096  # prepared calls of a kernel
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked call on a device. `values` are addresses and scalars as `Prepared.run` takes them, `outs` the `out` arrays; `library` is
+    that of the first array that has one, and `repeatable` says that calls like this may take its fast path.
+    """
+
+    given: Mapping[str, Any]
+    device: int
+    stream: int
+    producers: tuple[int, ...]
+    prepared: Prepared
+    values: tuple[Any, ...]
+    outs: tuple[Any, ...]
+    library: Library | None
+    repeatable: bool
+
+
+class Calls:
+    """What one kernel has compiled and prepared."""
+
+    def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialiser: Specialiser, target: str | None) -> None:
+        self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialiser, target
+        self.names = frozenset(p.name for p in self.params)
+        self.deciding: frozenset[str] = frozenset()  # scalars that are part of the key
+        self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
+        self._prepared: dict[tuple, Prepared] = {}
+
+    def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
+        """From what was compiled before, else newly. Raises `VxcError`."""
+        key = (specialisation, target)
+        if key not in self._compiled:
+            self._compiled[key] = compiled(self.recipe, specialisation, target)
+        return self._compiled[key]
+
+    def forget(self) -> None:
+        """Drops what belongs to the CUDA contexts of this process."""
+        self._prepared.clear()
+
+    def checked(self, args: Sequence[Any], keywords: Mapping[str, Any], stream: Any = None) -> Checked:
+        """Checks a call on device arrays, compiling what it needs. Raises `VxcError` for anything that is wrong with it."""
+        given = matched(self.recipe.name, self.params, args, keywords)
+        driver = cuda()
+        arrays = {name: value for name, value in given.items() if is_array(value)}
+        library = library_of(arrays.values())
+        asked = None if stream is None else stream_handle(stream)
+        views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
+        for name, found in views.items():
+            _reachable(name, found, arrays[name])
+        own = next((library.ordinal(array) for array in arrays.values() if library.owns(array)), 0) if library else driver.current_device()
+        device = device_of(driver, views, own)
+        queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
+        scalars = {name: value for name, value in given.items() if name not in views}
+        driver.adopt(device)
+        with driver.active(device):
+            prepared = self._find(driver, device, queue, views, scalars)
+            outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
+        views |= {name: view(array, name) for name, array in outs.items()}
+        declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
+        for name, param in declared.items():
+            check_view(param, views[name])
+        check_overlap(views, declared)
+        fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
+        values = (*(views[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
+        producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
+        every = {**arrays, **outs}
+        results = tuple(every[p.name] for p in self.params if p.mode == "out")
+        repeatable = not producers and stream is None and all(map(dense, views.values())) and _of_one(library, arrays.values())
+        return Checked(given, device, queue, producers, prepared, values, results, library, repeatable)
+
+    def run(self, call: Checked) -> None:
+        """Enqueues a checked call. Raises `VxcError` E0604 where CUDA refuses."""
+        driver = cuda()
+        with driver.active(call.device):
+            for producer in call.producers:
+                driver.wait(call.stream, producer)
+            status = call.prepared.run(call.values, call.stream)
+        if status is not call.prepared.success:
+            raise driver.failed("cuLaunchKernelEx", status)
+
+    def _find(
+        self, driver: Driver, device: int, queue: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]
+    ) -> Prepared:  # fmt: skip
+        """What an earlier call with such arguments prepared, else newly made."""
+        found = self._prepared.get(self._key(device, views, scalars))
+        if found is not None:
+            return found
+        if driver.capturing(queue):
+            message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
+            hint = "make one such call before the capture, which compiles the kernel and loads it"
+            raise VxcError(Diagnostic("E0718", message, help=hint))
+        made = self._prepare(driver, device, views, scalars)
+        self.deciding |= made.deciding
+        if len(self._prepared) >= _LIMIT:
+            self._prepared.clear()
+        self._prepared[self._key(device, views, scalars)] = made
+        return made
+
+    def _key(self, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> tuple:
+        arrays = tuple((name, v.shape, v.strides, v.dtype, v.itemsize, v.readonly) for name, v in views.items())
+        return device, arrays, tuple((name, repr(scalars.get(name))) for name in sorted(self.deciding))
+
+    def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:
+        for name, found in views.items():
+            _regular(name, found, next(p.mode for p in self.params if p.name == name))
+        made = self.compiled(self.specialise(views), self.target or arch_of(driver, device))
+        params = signature(made.plan.params)
+        declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
+        binding = bind_plan(made.plan, described(views, declared), scalars, source=made.source)
+        outs = [Out(name, _whole(name, binding.shapes[name]), p.dtype) for name, p in declared.items() if name not in views]
+        if outs:  # dense as they will be, they must fit the declaration
+            new = {o.name: ArrayView(0, o.shape, row_major(o.shape), o.dtype, o.dtype.bytes, False, "cuda") for o in outs}
+            views = {**views, **new}
+            binding = bind_plan(made.plan, described(views, declared), scalars, source=made.source)
+        calls = schedule(made.plan, binding, made.source)
+        for step in calls.launches:
+            check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
+        extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
+        return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
+
+
+def _of_one(library: Library | None, arrays: Iterable[Any]) -> bool:
+    return library is not None and all(map(library.owns, arrays))
+
+
+def _whole(name: str, shape: Sequence[int | None]) -> tuple[int, ...]:
+    if None in shape:
+        message = f"argument `{name}` is missing, and its shape does not follow from the other arguments"
+        raise VxcError(Diagnostic("E0714", message, help=f"pass `{name}`"))
+    return tuple(n for n in shape if n is not None)
+
+
+def _extent(name: str, mode: str, found: ArrayView) -> Extent:
+    low, high = found.span
+    return Extent(name, mode, found.itemsize, low - found.ptr, high - found.ptr)
+
+
+def _handle(stream: int) -> int:
+    """The CUDA array interface writes 1 for the legacy default stream."""
+    return 0 if stream == 1 else stream
+
+
+def _reachable(name: str, found: ArrayView, array: Any) -> None:
+    if found.device == CPU:
+        kind = f"{type(array).__module__}.{type(array).__qualname__}"
+        message = f"argument `{name}` lies in CPU memory ({kind}), and a kernel on the GPU reaches that of its device only"
+        hint = 'move it to the device, or run on the CPU with device="cpu"; NumPy arrays are copied there and back if all arrays are'
+        raise VxcError(Diagnostic("E0703", message, help=hint))
+
+
+def _regular(name: str, found: ArrayView, mode: str) -> None:
+    """Strides that kernels cannot have: backwards, or several elements of an output in one place."""
+    steps = sorted((stride, extent) for stride, extent in zip(found.strides, found.shape) if extent > 1)
+    if not found.size:
+        return
+    if any(stride < 0 for stride, _ in steps):
+        message = f"argument `{name}` has strides {list(found.strides)}, and a kernel steps through memory upwards"
+        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+    reach = 1
+    for stride, extent in steps if mode != "in" else ():
+        if stride < reach:
+            message = f"argument `{name}` is `{mode}`, and with strides {list(found.strides)} several elements may be one place in memory"
+            raise VxcError(Diagnostic("E0713", message, help="pass an array of its own, not an expanded or overlapping view"))
+        reach += (extent - 1) * stride

@@ -1,0 +1,146 @@
+"""How a call of a kernel finds its way: in full at first, and from then on by the fast path of the library that its arrays come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from vxc.api.arguments import matched
+from vxc.api.calls import Calls, Checked
+from vxc.api.devices import cuda, device_count
+from vxc.api.errors import translated
+from vxc.api.fronts import Front, writable
+from vxc.api.host import copied, interpreted
+from vxc.api.libraries import Library, is_array
+from vxc.api.prepared import CODES
+from vxc.binding import fit_scalar
+from vxc.dtypes import BOOL, DTYPES
+from vxc.frontend import syntax
+
+CPU = "cpu"
+_OPTIONS = ("stream", "device")
+
+
+class Dispatched:
+    """What is called. Each object has a class of its own, since a fast path replaces `__call__`, which Python looks up on the class."""
+
+    def __new__(cls, *_: Any) -> Dispatched:
+        return super().__new__(type(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__}))
+
+    def __init__(self, item: syntax.Kernel, calls: Calls) -> None:
+        self._item, self._calls = item, calls
+        self._fronts: dict[str, Front] = {}
+        self._installed: Front | None = None
+        _ALL.add(self)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return _general(self, args, keywords)
+
+    def _install(self, front: Front | None) -> None:
+        if front is not self._installed:
+            self._installed = front
+            type(self).__call__ = front.call if front else Dispatched.__call__
+
+    def _learn(self, library: Library, call: Checked) -> None:
+        """Puts a call into the fast path for its library, which becomes that of the kernel."""
+        front = self._fronts.get(library.module)
+        if front is None or front.deciding != self._calls.deciding:
+            scalars = {p.name: DTYPES.get(p.type.name) for p in self._item.params if not p.type.dims}
+            if not writable(self._calls.params) or not all(dtype and dtype.name in CODES for dtype in scalars.values()):
+                return  # a scalar of generic type is packed as each call has it
+            packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
+            several = device_count(cuda()) > 1
+            front = Front(self._calls.params, library, self._calls.deciding, packers, _general, cuda().raw_launch(), several)
+            self._fronts[library.module] = front
+        front.remember(dict(call.given), call.prepared)
+        self._install(front)
+
+    def _forget(self) -> None:
+        """Drops all that belongs to the CUDA contexts of this process."""
+        self._calls.forget()
+        self._fronts.clear()
+        self._install(None)
+
+
+def _bool(value: Any) -> int:
+    """A bool as `struct` packs it, which would take any object for one. Raises ValueError."""
+    fitted, problem = fit_scalar(value, BOOL)
+    if problem:
+        raise ValueError(problem)
+    return int(fitted)
+
+
+def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A call in full."""
+    calls = kernel._calls
+    options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in calls.names}
+    keywords = {name: value for name, value in keywords.items() if name not in options}
+    device = options.get("device")
+    with translated(calls.recipe.name):
+        if device is not None or _all_numpy(args, keywords):
+            given = matched(calls.recipe.name, calls.params, args, keywords)
+            return result(interpreted(calls, given) if device == CPU else copied(calls, given, device or 0))
+        call = calls.checked(args, keywords, options.get("stream"))
+        calls.run(call)
+        if call.repeatable:
+            kernel._learn(call.library, call)
+    return result(call.outs)
+
+
+def _all_numpy(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    arrays = [value for value in (*args, *keywords.values()) if is_array(value)]
+    return bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
+
+
+def result(outs: Sequence[Any]) -> Any:
+    """What a call gives: nothing, an array, or several."""
+    return None if not outs else outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
+    """A function that repeats a call, on its stream where that is `fixed`, with a slot of its own, which nobody writes any more."""
+    prepared, device, outs, library = call.prepared, call.device, result(call.outs), call.library
+    module = library.imported if library else None
+    stream = library.stream(module) if library and not fixed else lambda device: call.stream
+    current = library.current(module) if library else cuda().current_device
+
+    def in_full() -> Any:
+        with translated(calls.recipe.name):
+            calls.run(replace(call, stream=stream(device)))
+        return outs
+
+    step = prepared.single
+    if step is None or call.producers:
+        return in_full
+    enqueue, success = cuda().raw_launch()
+    slot = prepared.slot()
+    prepared.pack(slot[-2], 0, *call.values)
+    configs, function, address = step.configs, step.function, slot[0]
+    several = device_count(cuda()) > 1
+
+    def enqueued() -> Any:
+        if several and current() != device:
+            return in_full()
+        if enqueue(configs[stream(device)], function, address, 0)[0] is success:
+            return outs
+        return in_full()
+
+    enqueued.slot = slot  # held as long as the function
+    return enqueued
+
+
+_ALL: WeakSet[Dispatched] = WeakSet()
+
+
+def _forked() -> None:
+    """In a forked process CUDA cannot be used: calls go the full way, which says so."""
+    for kernel in list(_ALL):
+        kernel._forget()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,86 @@
+"""Arrays that only speak DLPack, as `ArrayView`: the structures of dlpack.h 1.0 read with ctypes.
+
+The consumer's stream is passed to `__dlpack__`, which has the producer order its work before it (Python array API standard,
+"Data interchange mechanisms").
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from vxc.binding import row_major
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DTYPES, DType
+from vxc.runtime.arrays import CPU, ArrayView
+
+_CPU, _CUDA, _MANAGED = 1, 2, 13  # DLDeviceType
+_LEGACY_STREAM = 1  # how the protocol writes the legacy default stream; 0 is not allowed
+_READ_ONLY = 1
+# DLDataTypeCode and bits
+_DTYPES = {
+    (0, 8): "i8", (0, 16): "i16", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (1, 16): "u16", (1, 32): "u32", (1, 64): "u64",
+    (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2",
+}  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    ]  # fmt: skip
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_is_named = ctypes.pythonapi.PyCapsule_IsValid
+_is_named.restype, _is_named.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+
+
+def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
+    """The view of an array with `__dlpack__`, safe to use on `stream` (a raw handle). The array keeps owning its memory.
+
+    Raises `VxcError`: E0703 for memory of another device, E0704 for an element type that vxc lacks.
+    """
+    kind, _ = array.__dlpack_device__()
+    if kind not in (_CPU, _CUDA, _MANAGED):
+        message = f"argument `{name}` is in memory of DLPack device type {int(kind)}, and kernels reach only that of CUDA devices"
+        raise VxcError(Diagnostic("E0703", message, help="move it to a CUDA device"))
+    asked = {} if kind == _CPU else {"stream": stream or _LEGACY_STREAM}
+    try:
+        capsule = array.__dlpack__(**asked, max_version=(1, 0))
+    except TypeError:  # a producer of before 1.0
+        capsule = array.__dlpack__(**asked)
+    tensor, readonly = _opened(capsule)
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else row_major(shape)
+    dtype = _dtype(tensor, name)
+    device = CPU if kind == _CPU else "cuda"
+    return ArrayView((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, dtype.bytes, readonly, device)
+
+
+def _opened(capsule: Any) -> tuple[_Tensor, bool]:
+    if _is_named(capsule, b"dltensor_versioned"):
+        managed = _ManagedVersioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        return managed.tensor, bool(managed.flags & _READ_ONLY)
+    return _Managed.from_address(_pointer(capsule, b"dltensor")).tensor, False
+
+
+def _dtype(tensor: _Tensor, name: str) -> DType:
+    found = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if found is None:
+        message = f"argument `{name}` has elements of DLPack type {tensor.code} with {tensor.bits} bits, which vxc lacks"
+        raise VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
+    return DTYPES[found]

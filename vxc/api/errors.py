@@ -1,0 +1,54 @@
+"""What calling vxc from Python raises. All are `VxcError`, with the diagnostics in `diagnostics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vxc.diag import VxcError
+
+
+class CompileError(VxcError):
+    """The source of a kernel is wrong, or cannot become machine code. Its str shows each place in the source."""
+
+
+class LaunchError(VxcError):
+    """A call that was refused before anything ran, or that CUDA refused. Its str is one paragraph."""
+
+    def __str__(self) -> str:
+        return "; also ".join(map(_paragraph, self.diagnostics))
+
+
+class NoDeviceError(LaunchError):
+    """There is no GPU, driver or package to run on. Its str says what to install, as `vxc doctor` does."""
+
+
+_NO_DEVICE = ("E0603",)
+_OF_CALLS = ("E0604", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0712", "E0713", "E0714", "E0718")
+_AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
+
+
+def _paragraph(d) -> str:
+    parts = [d.message, *d.notes, d.help]
+    return f"{d.code}: " + "; ".join(part for part in parts if part)
+
+
+def _kind(code: str) -> type[VxcError]:
+    if code in _NO_DEVICE:
+        return NoDeviceError
+    return LaunchError if code in _OF_CALLS or code.startswith(_AT_RUN_TIME) else CompileError
+
+
+@contextmanager
+def translated(kernel: str = "") -> Iterator[None]:
+    """Diagnostics raised within become the errors of this file; `kernel` is named in those of a call."""
+    try:
+        yield
+    except VxcError as error:
+        if isinstance(error, (CompileError, LaunchError)):
+            raise
+        kind = _kind(error.diagnostics[0].code)
+        raised = kind(error.diagnostics)
+        if kernel and issubclass(kind, LaunchError):
+            raised.add_note(f"in the call of `{kernel}`")
+        raise raised from None

@@ -1,0 +1,59 @@
+"""Calls on NumPy arrays: by copies to a device and back, or interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vxc.api.calls import Calls
+from vxc.api.devices import arch_of, cuda
+from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
+from vxc.binding import row_major
+from vxc.dtypes import from_numpy
+from vxc.interp.flat_interp import run_flat
+from vxc.runtime.launch import run_numpy
+from vxc.target import DEFAULT_ARCH
+
+
+def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
+    arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
+    views = {name: view(array, name) for name, array in arrays.items()}
+    made = calls.compiled(calls.specialise(_dense(views)), calls.target or DEFAULT_ARCH)
+    scalars = {name: value for name, value in given.items() if name not in arrays}
+    return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
+
+
+def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any, ...]:
+    """Runs on a device, on copies of NumPy arrays; gives the `out` arrays."""
+    driver = cuda()
+    arrays = {name: value for name, value in given.items() if is_array(value)}
+    views = {name: view(array, name) for name, array in arrays.items()}
+    made = calls.compiled(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
+    scalars = {name: value for name, value in given.items() if name not in arrays}
+    return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
+
+
+def _dense(views: Mapping[str, Any]) -> dict[str, Any]:
+    """As copies of the arrays lie: NumPy's strides are no matter."""
+    return {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
+
+
+def _results(calls: Calls, given: Mapping[str, Any], arrays: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
+    """What was computed, written into the arrays of the call; those that it left out are new ones, of the library of the others."""
+    for name, value in found.items():
+        if name in arrays:
+            arrays[name][...] = value
+    like = library_of(given.values())
+    return tuple(given[p.name] if p.name in given else _new(like, found[p.name]) for p in calls.params if p.mode == "out")
+
+
+def _new(library: Library | None, array: np.ndarray) -> Any:
+    if library is None or library.module != "torch":
+        return array
+    torch = library.imported
+    plain = array.view(f"int{8 * array.itemsize}") if array.dtype.isbuiltin != 1 else array
+    return torch.from_numpy(np.ascontiguousarray(plain).reshape(array.shape)).view(torch_dtype(torch, from_numpy(array.dtype)))

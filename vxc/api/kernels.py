@@ -1,0 +1,75 @@
+"""What a user holds: a kernel that is called like a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vxc.api.ahead import Compiled, views_of
+from vxc.api.arguments import parameters
+from vxc.api.calls import Calls
+from vxc.api.compiling import Recipe, Specialiser
+from vxc.api.devices import default_arch
+from vxc.api.dispatch import Dispatched, bound
+from vxc.api.errors import translated
+from vxc.dtypes import DTYPES
+from vxc.frontend import syntax
+from vxc.target import Target
+
+
+class Kernel(Dispatched):
+    """A kernel or program of a .vx source.
+
+    `kernel(*args, **keywords)` runs it. Positional arguments are all parameters in order, or all that are not `out`; the rest goes by
+    name. Arrays are torch tensors, CuPy, PyCUDA and Numba arrays, anything with `__cuda_array_interface__` or `__dlpack__`, all on one
+    device, or all NumPy arrays, which are copied there and back. A missing `out` array is allocated in the library of the others.
+    The call gives the `out` arrays: None, one, or a tuple. It returns at once; the kernel runs on the current stream of the
+    arrays' library. `stream=` names another (an object of that library, or a raw handle); `device="cpu"` interprets the kernel
+    on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are copied.
+
+    Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
+    """
+
+    def __init__(self, recipe: Recipe, item: syntax.Kernel, target: str | None) -> None:
+        super().__init__(item, Calls(recipe, parameters(item, recipe.source.text), Specialiser(recipe, item), target))
+
+    @property
+    def name(self) -> str:
+        """As in the source."""
+        return self._calls.recipe.name
+
+    @property
+    def signature(self) -> str:
+        """The parameters as declared."""
+        return f"{self.name}({', '.join(p.text for p in self._calls.params)})"
+
+    def __repr__(self) -> str:
+        return f"<vxc kernel {self.signature}>"
+
+    def define(self, **values: int | bool | str) -> Kernel:
+        """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names."""
+        named = {name: DTYPES.get(value, value) if isinstance(value, str) else value for name, value in values.items()}
+        return Kernel(self._calls.recipe.defining(named), self._item, self._calls.target)
+
+    def bind(self, *args: Any, **keywords: Any) -> Callable[[], Any]:
+        """The call with all its arguments, checked once: `b = k.bind(x, y, n)`, then `b()` enqueues it and gives the `out` arrays.
+
+        For arrays on a device. It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call
+        goes to the stream that is then current.
+        """
+        stream = keywords.pop("stream", None)
+        with translated(self.name):
+            call = self._calls.checked(args, keywords, stream)
+            return bound(self._calls, call, fixed=stream is not None)
+
+    def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
+        """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
+
+        Each is a `vxc.ShapeDtype`, anything with `shape` and `dtype`, or a shape alone, with the declared dtype; in the order of the
+        array parameters, or of those that are not `out`, or by name. Without any, sizes stay run-time parameters and generic dtypes are
+        those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else the first device's.
+        """
+        with translated(self.name):
+            views = views_of(self._item, self._calls.recipe.source.text, shapes, named)
+            arch = getattr(target, "name", target) or self._calls.target or default_arch()
+            return Compiled(self._calls.compiled(self._calls.specialise(views), arch))

@@ -1,0 +1,204 @@
+"""A call that was checked, ready to be repeated: with the sizes it had, other addresses and other scalars.
+
+The parameters of a launch are `void*[]` and the values that it points at, together in a *slot*: a bytearray of this layout
+
+    | variables: addresses of arrays, scalars, addresses of workspaces | constants | void*[] of launch 1 | void*[] of launch 2 .. |
+
+of which a call writes the variables with one `pack_into`. CUDA reads them without Python's lock held, so a slot belongs to one call at a
+time: calls take one from `slots` and give it back, and make one where none is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vxc.api.workspaces import workspaces
+from vxc.binding import signature
+from vxc.cuda.names import kernel_symbol
+from vxc.cuda.nvrtc import Binary
+from vxc.dtypes import DType
+from vxc.ir.kernel import Buffer, Value
+from vxc.ir.plan import Plan
+from vxc.runtime.driver import Driver
+from vxc.runtime.launch import loaded
+from vxc.runtime.parameters import scalar
+from vxc.schedule import Launch, Schedule
+
+POINTER = "Q"
+CODES = {
+    "f32": "f", "f64": "d", "f16": "e", "bool": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "bf16": "H", "f8e4m3": "B", "f8e5m2": "B",
+}  # fmt: skip
+"""How `struct` packs a scalar of each dtype. It refuses what is no number of the type; bf16 and f8 are packed as their bits."""
+
+
+
+def packed(dtype: DType, value: int | float | bool) -> int | float:
+    """A number of a dtype as `struct` packs it by `CODES`."""
+    return scalar(dtype, value).value if CODES[dtype.name] in "HB" and dtype.is_float else int(value) if dtype.kind == "b" else value
+
+
+Slot = list[Any]
+"""Address of the first `void*[]`, a stream and the launch configuration for it, by variable what is written (None: not known); then the
+memory itself and what keeps its address.
+"""
+
+
+class _Configs(dict):
+    """Launch configurations by stream."""
+
+    def __init__(self, cuda: Driver, grid: int, threads: int, shared: int) -> None:
+        super().__init__()
+        self._make = lambda stream: cuda.launch_config((grid, 1, 1), (threads, 1, 1), shared, stream)
+
+    def __missing__(self, stream: int) -> Any:
+        if len(self) >= 1024:  # streams come and go
+            self.clear()
+        self[stream] = config = self._make(stream)
+        return config
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch; `table` is where its `void*[]` begins, counted from that of the first launch."""
+
+    function: Any
+    configs: dict[int, Any]
+    table: int
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where an array lies from its address on: bytes before it (negative strides) and behind, 0 and 0 for none at all."""
+
+    name: str
+    mode: str
+    itemsize: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Out:
+    """An output that a call allocates."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+class Prepared:
+    """`run` does the call. `extents` are those of all arrays in the order of the plan, `outs` what the call is to allocate."""
+
+    def __init__(
+        self, cuda: Driver, device: int, plan: Plan, binary: Binary, calls: Schedule, extents: Sequence[Extent], outs: Sequence[Out]
+    ) -> None:
+        self.device, self.extents, self.outs = device, tuple(extents), tuple(outs)
+        self.params, self.deciding = signature(plan.params), deciding_scalars(plan)
+        self.success = cuda.raw_launch()[1]
+        self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
+        layout = _Layout(plan, calls)
+        self.pack = struct.Struct(layout.format).pack_into
+        self._image, self._tables, self._unknown = layout.image(), layout.tables, [None] * len(self.params)
+        self.slots: list[Slot] = []
+        launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
+        self._first = launches[0][1] if launches else 0
+        self.steps = tuple(self._step(cuda, binary, launch, table - self._first) for launch, table in launches)
+        self.single = self.steps[0] if len(self.steps) == 1 and not self._sizes else None
+
+    def _step(self, cuda: Driver, binary: Binary, launch: Launch, table: int) -> Step:
+        shared = launch.kernel.attr("shared_bytes", 0)
+        function = loaded(cuda, binary.cubin, kernel_symbol(launch.kernel.name), self.device, shared)
+        return Step(function, _Configs(cuda, launch.grid, launch.kernel.attr("threads"), shared), table)
+
+    def slot(self) -> Slot:
+        """A new one, its constants and tables filled in."""
+        memory = bytearray(self._image)
+        held = (ctypes.c_char * len(memory)).from_buffer(memory)
+        address = ctypes.addressof(held)
+        for at, target in self._tables:
+            struct.pack_into(POINTER, memory, at, address + target)
+        return [address + self._first, None, None, *self._unknown, memory, held]
+
+    def run(self, values: Sequence[Any], stream: int) -> Any:
+        """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them.
+
+        Gives `success`, the status of the first launch if that failed, or None for a scalar that does not fit. Raises `VxcError` E0604
+        for a later launch that failed.
+        """
+        if not self._sizes:
+            return self._launch(values, stream)
+        with workspaces(self._cuda, self.device).held(self._sizes, stream) as addresses:
+            return self._launch((*values, *addresses), stream)
+
+    def _launch(self, values: Sequence[Any], stream: int) -> Any:
+        slot = self.slots.pop() if self.slots else self.slot()
+        slot[3:-2] = self._unknown
+        try:
+            self.pack(slot[-2], 0, *values)
+        except (struct.error, OverflowError):
+            return None
+        for step in self.steps:
+            status = self._enqueue(step.configs[stream], step.function, slot[0] + step.table, 0)[0]
+            if status is not self.success:
+                if step is self.steps[0]:
+                    return status
+                raise self._cuda.failed("cuLaunchKernelEx", status)
+        self.slots.append(slot)
+        return self.success
+
+
+class _Layout:
+    """`format` of the variables, `tables` as (place of a pointer, place that it points at), `starts` of each launch's table."""
+
+    def __init__(self, plan: Plan, calls: Schedule) -> None:
+        variables = [(b.name, POINTER) for b in plan.buffers]
+        variables += [(s.name, CODES[s.dtype.name]) for s in plan.scalars]
+        variables += [(w.name, POINTER) for w in calls.workspaces]
+        self.format, places = "<", {}  # not the native one, which lets numbers overflow: so aligned here
+        for name, code in variables:
+            size = struct.calcsize(code)
+            self.format += "x" * (-struct.calcsize(self.format) % size) + code
+            places[name] = struct.calcsize(self.format) - size
+        self._data = bytearray(struct.calcsize(self.format))
+        self.tables: list[tuple[int, int]] = []
+        self.starts: list[int] = []
+        scalars = {s.name for s in plan.scalars}
+        entries = (inst for inst in plan.entries if inst.op == "launch")
+        targets: list[list[int]] = []
+        for entry, launch in zip(entries, calls.launches, strict=True):
+            rows = zip(launch.kernel.params, entry.operands[1:], launch.arguments, strict=True)
+            targets.append(
+                [
+                    places[x.name] if isinstance(x, Buffer) or isinstance(x, Value) and x.name in scalars else self._constant(p.dtype, v)
+                    for p, x, v in rows
+                ]
+            )
+        for row in targets:
+            self.starts.append(self._aligned(8))
+            self._data += bytes(8 * max(len(row), 1))
+            self.tables += [(self.starts[-1] + 8 * at, target) for at, target in enumerate(row)]
+
+    def _constant(self, dtype: DType, value: Any) -> int:
+        packed = bytes(scalar(dtype, value))
+        at = self._aligned(len(packed))
+        self._data += packed
+        return at
+
+    def _aligned(self, by: int) -> int:
+        self._data += bytes(-len(self._data) % by)
+        return len(self._data)
+
+    def image(self) -> bytes:
+        return bytes(self._data)
+
+
+def deciding_scalars(plan: Plan) -> set[str]:
+    """Scalar arguments on which more depends than what is passed on: grids, sizes, conditions."""
+    operands = [x for inst in plan.entries for x in (inst.operands[:1] if inst.op == "launch" else inst.operands)]
+    operands += [x for inst in plan.entries if isinstance(inst.result, Buffer) for x in inst.result.shape]
+    return {x.name for x in operands if isinstance(x, Value)} & {s.name for s in plan.scalars}
