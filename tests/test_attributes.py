@@ -157,8 +157,8 @@ def test_what_no_pass_realises_yet_is_said(name):
         for text in TEXTS[position]:
             text = text.replace("p[i * 8 + j]", "i * 8 + j")
             made = compiled(text.replace("§", written(name)))
-            [remark] = [r for r in made.remarks if r.kind == "missed"]
-            assert remark.pass_name == "lower-to-threads" and remark.message.startswith(written(name).strip())
+            [remark] = [r for r in made.remarks if r.kind == "missed" and r.pass_name == "lower-to-threads"]
+            assert remark.message.startswith(written(name).strip())
             fused = "{ §parallel j" in text
             assert remark.loc == (1, text.index("parallel") + 1 if fused else text.index("§") + 1 + len(written(name)))
 

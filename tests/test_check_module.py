@@ -65,8 +65,8 @@ def check_one(text: str, name: str, defines: dict | None = None, **more):
 def test_softmax():
     assert body(SOFTMAX) == [
         "parallel i in 0..M step 1",
-        f"  let m: f32 = max{Order(4, 4, 32)}[j in N](x[i, j]):f32",
-        f"  let z: f32 = sum{Order(4, 4, 32)}[j in N](exp(sub(x[i, j], m))):f32",
+        f"  let m: f32 = max{Order(4, 4, 32, 0)}[j in N](x[i, j]):f32",
+        f"  let z: f32 = sum{Order(4, 4, 32, 0)}[j in N](exp(sub(x[i, j], m))):f32",
         "  parallel j in 0..N step 1 row",
         "    y[i, j] = div(exp(sub(x[i, j], m)), z)",
     ]

@@ -62,7 +62,7 @@ ROWS = [
     (
         "let e = exp(x[i] - a); y[i] = e / sum(e);",
         [
-            "let sum: f32 = sum[4, 4, 32, 1][j in N]((e = exp(sub(x[i, j], a)); e)):f32",
+            "let sum: f32 = sum[4, 4, 32, 0][j in N]((e = exp(sub(x[i, j], a)); e)):f32",
             "parallel j in 0..N step 1 row",
             "  y[i, j] = (e = exp(sub(x[i, j], a)); div(e, sum))",
         ],
@@ -74,7 +74,7 @@ ROWS = [
     ("y[i] += x[i] * a;", ["parallel j in 0..N step 1 row", "  y[i, j] = add(y[i, j], mul(x[i, j], a))"]),
     (
         "y[i] = cumsum(x[i] * a) + cummax(w);",
-        ["parallel j in 0..N step 1 row scan [4, 4, 32, 1]", "  y[i, j] = add(scan_sum[j](mul(x[i, j], a)):f32, scan_max[j](w[j]):f32)"],
+        ["parallel j in 0..N step 1 row scan [4, 4, 32, 0]", "  y[i, j] = add(scan_sum[j](mul(x[i, j], a)):f32, scan_max[j](w[j]):f32)"],
     ),
     (
         "local l: f32[4] = 0.0; l = l + 1; l[1:3] = w[0:2];",
@@ -88,18 +88,18 @@ ROWS = [
     ),
     ("local l: f32[4] = w[0:4];", ["local l: f32[4] = None", "parallel j in 0..4 step 1 row", "  l[j] = w[j]"]),
     ("atomic_add(y[i], w);", ["parallel j in 0..N step 1 row", "  atomic_add y[i, j], w[j]"]),
-    ("let m = max(x[i]); y[i, 0] = m;", ["let m: f32 = max[4, 4, 32, 1][j in N](x[i, j]):f32", "y[i, 0] = m"]),
-    ("let t = @chunk(4) sum(g[i] * h);", ["let t: f32 = sum[8, 4, 32, 1][j in N](mul(cast<f32>(g[i, j]), cast<f32>(h[j]))):f32"]),
+    ("let m = max(x[i]); y[i, 0] = m;", ["let m: f32 = max[4, 4, 32, 0][j in N](x[i, j]):f32", "y[i, 0] = m"]),
+    ("let t = @chunk(4) sum(g[i] * h);", ["let t: f32 = sum[8, 4, 32, 0][j in N](mul(cast<f32>(g[i, j]), cast<f32>(h[j]))):f32"]),
     ("y[i, 0] = sum(x[:, 0]);", ["y[i, 0] = sum[1, 4, 1, 1][j in M](x[j, 0]):f32"]),
-    ("y[i, 0] = sum(x);", ["y[i, 0] = sum[4, 4, 32, 1][j0 in M, j1 in N](x[j0, j1]):f32"]),
+    ("y[i, 0] = sum(x);", ["y[i, 0] = sum[4, 4, 32, 0][j0 in M, j1 in N](x[j0, j1]):f32"]),
     ("y[i, 0] = sum(w[n]);", ["y[i, 0] = sum[1, 4, 1, 1][j in M](w[cast<i64>(n[j])]):f32"]),
-    ("y[i, 0] = dot(x[i], h);", ["y[i, 0] = dot[8, 8, 32, 1][j in N](x[i, j], cast<f32>(h[j])):f32"]),
+    ("y[i, 0] = dot(x[i], h);", ["y[i, 0] = dot[8, 8, 32, 0][j in N](x[i, j], cast<f32>(h[j])):f32"]),
     (
         "let t = sum(z); let s = sum((x[i] > 0) as i8); let r = argmax(w);",
         [
             "let t: i32 = sum[4, 4, 2, 1][j in 8](z[j]):i32",
-            "let s: i32 = sum[4, 4, 32, 1][j in N](cast<i8>(gt(x[i, j], 0.0:f32))):i32",
-            "let r: i64 = argmax[4, 4, 32, 1][j in N](w[j]):i64",
+            "let s: i32 = sum[4, 4, 32, 0][j in N](cast<i8>(gt(x[i, j], 0.0:f32))):i32",
+            "let r: i64 = argmax[4, 4, 32, 0][j in N](w[j]):i64",
         ],
     ),
 ]  # fmt: skip

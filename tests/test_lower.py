@@ -51,7 +51,7 @@ def test_reductions_and_rows_over_f16():
     assert body(text) == """\
   %i = loop 0, %M {kind="parallel"}
     cell @m: f32
-    %j = reduce @m, %N {op="max", order=[8, 8, 32, 1]}
+    %j = reduce @m, %N {op="max", order=[8, 8, 32, 0]}
       %0: f16 = load @x, %i, %j
       %1: f32 = cast %0
       contribute %1
@@ -89,7 +89,7 @@ def test_a_reduction_over_two_dimensions_counts_one_flattened_index():
   %i = loop 0, 1 {kind="parallel"}
     %0: i64 = mul %M, %N
     cell @sum: f32
-    %1 = reduce @sum, %0 {op="sum", order=[4, 4, 32, 1]}
+    %1 = reduce @sum, %0 {op="sum", order=[4, 4, 32, 0]}
       %j1: i64 = mod %1, %N
       %j0: i64 = floordiv %1, %N
       %2: f32 = load @x, %j0, %j1
@@ -120,7 +120,7 @@ def test_scan_and_bounds_before_the_nest():
     end %j
   end %i
   %i.1 = loop 0, %M {kind="parallel"}
-    %j.1 = scan %N {order=[4, 4, 32, 1]}
+    %j.1 = scan %N {order=[4, 4, 32, 0]}
       %2: f32 = load @x, %i.1, %j.1
       %3: f32 = prefix %2 {op="sum"}
       store @y, %i.1, %j.1, %3

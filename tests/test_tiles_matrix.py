@@ -285,12 +285,15 @@ def test_each_trip_fills_and_reads_one_buffer(trips, threads):
 
 @pytest.mark.parametrize("n", [33, 64, 100])
 def test_shared_arrays_that_reuse_bytes(n):
-    """r lives after p, over its bytes: what reads p must be through before r is written, and in the next trip the other way."""
+    """r lives after p, over its bytes: what reads p must be through before r is written, and in the next trip the other way. The
+    store between the loops keeps them apart.
+    """
     text = f"""kernel k(x: f32[T, {n}], out y: f32[T, {n}]) {{ @threads(64) grid b in 1 {{ serial t in T {{
         shared p: f32[{n}];
         copy(x[t, :], p);
         fragment f: f32[{n}];
         parallel i in {n} {{ f[i] = p[{n - 1} - i]; }}
+        y[t, 0] = 0.0;
         shared r: f32[{n}];
         parallel i in {n} {{ r[i] = f[i] * 2.0; }}
         parallel i in {n} {{ y[t, i] = r[(i + 1) % {n}]; }}

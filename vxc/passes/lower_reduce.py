@@ -26,13 +26,13 @@ Element = Callable[[Scalar, Scalar | None, Callable[[tuple[Scalar, ...]], None]]
 
 WHOLE = 16  # loads of a row that may be unrolled at once
 LENGTH = 256  # machine instructions of the copies that make loads overlap
-UNROLL = 4  # loads of an array that a lane has in flight in a loop of unknown or many steps
+UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 
 
 @dataclass(frozen=True)
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
-    `weight` is about how many machine instructions an element takes. `held` says that lanes hold elements in registers, so that a
+    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` says that lanes hold elements in registers, so that a
     lane's own are counted by constants.
     """
 
@@ -44,6 +44,7 @@ class Reduction:
     team: object | None
     bounds: tuple[int, int | None]
     weight: int
+    loads: int
     held: bool = False
 
     def result(self) -> Scalar:
@@ -146,10 +147,12 @@ class Reduction:
         return slots.get(b)
 
     def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
-        """Steps of the main loop at once, so that their loads overlap; None where a constant count is left to ptxas."""
+        """Steps of the main loop at once, so that their loads overlap, and no more: ptxas would rather spill than have fewer warps, and
+        keeps the addresses of all reductions; None where a constant count is left to it.
+        """
         few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
         fit = LENGTH // (steps * self.order.v * self.weight)
-        return None if few or steps >= UNROLL else max(1, min(UNROLL // steps, fit))
+        return None if few or steps >= UNROLL else max(1, min(UNROLL // max(1, steps * self.loads), fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
@@ -173,6 +176,12 @@ class Reduction:
             slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
 
         self.element(index, own, take)
+
+
+def loads_of_reductions(regions: Regions) -> int:
+    """How many loads of global memory stand in the reductions of a kernel."""
+    inside = {i for at, inst in enumerate(regions.insts) if inst.op == "reduce" for i in regions.body(at)}
+    return sum(1 for i in inside if regions.insts[i].op == "load" and regions.insts[i].operands[0].space in ("param", "workspace"))
 
 
 def bounds_of(reduce: Inst) -> tuple[int, int | None]:

@@ -32,7 +32,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import dealing, parse
 from vxc.pass_manager import Context, Pass
 from vxc.passes.limit_unrolling import weight
-from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of
+from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import own_elements
 from vxc.passes.plain_rows import plain_row
@@ -57,7 +57,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"))
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions))
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
@@ -96,10 +96,10 @@ class _Body:
 
 
 class Threads:
-    """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop."""
+    """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions."""
 
-    def __init__(self, b: Builder, group: int, rows: int):
-        self.b, self.rows = b, rows
+    def __init__(self, b: Builder, group: int, rows: int, loads: int):
+        self.b, self.rows, self.loads = b, rows, loads
         self.team = Team(b, group)
         # a tile spread over threads -> this thread's slots of it, how its elements are dealt
         self.fragments: dict[Buffer, tuple[Buffer, tuple[int, int]]] = {}
@@ -207,7 +207,7 @@ class Threads:
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
-        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, held)
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, held)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
