@@ -95,7 +95,7 @@ def test_loops_and_control_read_like_c():
         "  }",
         "  for (long long d = 9; d > -1; d += -1) {",
         "  }",
-        "  for (long long r = 0; (s > 0 && r < 8) || (s < 0 && r > 8); r += s) {",
+        "  for (long long r = 0; (s > 0 && r < 8) || (s < 0 && r > 8); r = vx_next<long long>(r, s, 8)) {",
         "  }",
         "  for (;;) {",
         "    if (c) {",

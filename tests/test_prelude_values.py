@@ -43,6 +43,16 @@ def test_where_shared_elements_lie(placement):
     assert folded([placement.c_text(str(o)) for o in offsets]) == placement(np.array(offsets)).tolist()
 
 
+def test_the_next_index_of_a_loop():
+    """Up and down, over all numbers, and as far as the last of them."""
+    least, most = I64.min, I64.max
+    cases = [(0, 4, 10), (8, 4, 10), (6, 4, 10), (most - 3, 4, most), (most - 5, 4, most), (0, most, most), (least, most, most),
+             (10, -4, 0), (2, -4, 0), (least + 3, -4, least), (least + 5, -4, least), (most, least, least), (-1, least, least)]  # fmt: skip
+    want = [min(i + by, end) if by > 0 else max(i + by, end) for i, by, end in cases]
+    literals = [", ".join(c_literal(np.int64(x), I64) for x in case) for case in cases]
+    assert folded([f"vx_next<long long>({text})" for text in literals]) == want
+
+
 def edges(dtype: DType) -> list[int]:
     negative = [-1, -2, -7, 1 - dtype.max] if dtype.kind == "i" else []
     return sorted({dtype.min, dtype.max, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, *negative})

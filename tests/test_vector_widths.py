@@ -140,6 +140,15 @@ def test_rows_with_a_pitch(moved, n, pitch, wide):
     assert moved == Counter({("x", 16): rows * (n // 4) * wide})
 
 
+@pytest.mark.parametrize("n", [0, 3, 4, 1030])
+def test_no_array_is_met_at_multiples(n):
+    """The only access that goes wide ends with the rows of x, so that what is dealt out begins at no array's multiple of 16 bytes."""
+    made = compile(Source("k.vx", "kernel k(x: u8[N], at: i32[1], inout z: u32[1, 1, N]) { parallel i in 1 { z[at[0], i] = x as u32; } }"))
+    arrays = {"x": np.arange(n, dtype=np.uint8), "at": np.zeros(1, np.int32), "z": np.ones((1, 1, n), np.uint32)}
+    for bases in places(1)[::3] if n else [{"x": 0}]:
+        check(made, arrays, {"x": bases["x"]})
+
+
 # ---- forms -------------------------------------------------------------------------------------------------------------
 
 N, K = Value("N", I64), Value("K", I64)

@@ -10,6 +10,7 @@ from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.ops import HELP
 from vxc.ir.plan import Plan
 from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, sat
 from vxc.source import Source
@@ -89,7 +90,7 @@ def _shown(param: ArrayParam, given: Described | None, derived: set[str]) -> Arr
 
 
 def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:
-    """Evaluates the entries in order. Raises VxcError E0705 where a `require` is false."""
+    """Evaluates the entries in order. Raises VxcError where a `require` is false: E0705, or the code that it has."""
     values: dict[str, Number] = {**binding.dims, **binding.scalars}
     defined: dict[str, Inst] = {}
     workspaces: list[Workspace] = []
@@ -124,6 +125,9 @@ def _evaluate(inst: Inst, operands: list[Number]) -> Number:
 
 def _refused(inst: Inst, sides: list[Number], source: Source | None) -> VxcError:
     span = source.extent_at(*inst.loc) if source and inst.loc else None
+    code = inst.attr("code")
+    if code:
+        return VxcError(Diagnostic(code, inst.attr("what"), source if span else None, span, help=HELP[code]))
     notes = (f"here the two sides are {sides[0]} and {sides[1]}",) if len(sides) == 2 else ()
     message = f"the call is refused, for this does not hold: {inst.attr('what')}"
     hint = "pass arrays whose sizes agree with the declaration"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import gcd
+from operator import is_
 from typing import Union
 
 from vxc.dtypes import I64, DType
@@ -146,11 +147,14 @@ class Form:
 
     def replace(self, new: Callable[[Unknown], Form | None]) -> Form:
         """The form with unknowns replaced where `new` gives a form; digits and calls are rebuilt around replaced arguments."""
-        result = ZERO
-        for m, c in self.terms:
+        changed = {u: f for u in self.unknowns if (f := _replaced(u, new)) is not None}
+        if not changed:
+            return self
+        result = Form(frozenset([(m, c) for m, c in self.terms if not any(u in changed for u in m)]))
+        for m, c in self.terms - result.terms:
             product = form(c)
             for u in m:
-                product = product * _replaced(u, new)
+                product = product * changed.get(u, form(u))
             result = result + product
         return result
 
@@ -245,16 +249,19 @@ def _divided(m: Monomial, base: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def _replaced(u: Unknown, new: Callable[[Unknown], Form | None]) -> Form:
+def _replaced(u: Unknown, new: Callable[[Unknown], Form | None]) -> Form | None:
+    """What stands for an unknown, or None where nothing in it is replaced."""
     found = new(u)
     if found is not None:
         return found
     match u:
         case Digit(kind, arg, by):
-            return digit(kind, arg.replace(new), by.replace(new))
+            over = arg.replace(new), by.replace(new)
+            return None if over[0] is arg and over[1] is by else digit(kind, *over)
         case Call(op, args, dtype):
-            return call(op, (a.replace(new) for a in args), dtype)
-    return form(u)
+            over = tuple(a.replace(new) for a in args)
+            return None if all(map(is_, over, args)) else call(op, over, dtype)
+    return None
 
 
 def _bracketed(f: Form) -> str:

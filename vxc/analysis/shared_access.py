@@ -1,12 +1,13 @@
 """Which elements of shared arrays the threads of a block access together (stage=thread), by evaluating the kernel's index arithmetic.
 
-One walk over the instructions with an array for each value: a row for each of a few samples of the loops around it, a column for each
-thread. What that cannot know (what memory holds) is left out. Sizes of arrays count as SIZE, arrays as aligned: the wide form of a kernel
-is looked at, at a block that lies inside.
+One walk over the instructions with an array for each value that indices or conditions are made from: a row for each of a few samples of
+the loops around it, a column for each thread. What that cannot know (what memory holds) is left out. Sizes of arrays count as SIZE, arrays
+as aligned: the wide form of a kernel is looked at, at a block that lies inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,6 @@ from vxc import semantics
 from vxc.dtypes import BOOL
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS
-from vxc.ir.walk import Regions
 from vxc.target import WARP
 
 SIZE = 1 << 16  # of a dimension: large, and divisible
@@ -41,11 +41,41 @@ def shared_accesses(kernel: Kernel) -> list[SharedAccess]:
     return _Walk(kernel).run()
 
 
+def _places(inst: Inst) -> list[tuple[Buffer, tuple[Operand, ...], int]]:
+    """The shared arrays that an instruction accesses, with the indices (or the offset) and how many elements."""
+    if inst.op in ("move", "move.async"):
+        found = [(inst.operands[k], inst.operands[k + 1 : k + 2], inst.attr("width")) for k in (0, 2)]
+    elif OPS[inst.op].access and inst.operands[0].shape:
+        found = [(inst.operands[0], inst.operands[1 : 1 + len(inst.operands[0].shape)], 1)]
+    else:
+        return []
+    return [place for place in found if place[0].space == "shared"]
+
+
+def _asked(insts: Sequence[Inst]) -> set[str]:
+    """Names of the values that say which shared elements are accessed, by whom and how often."""
+    asked: set[str] = set()
+    holds = [False]  # of each region around: whether a shared array is accessed in it
+    for inst in reversed(insts):
+        operands: Sequence[Operand] = ()
+        if inst.op == "end":
+            holds.append(False)
+        elif OPS[inst.op].opens:
+            if holds.pop():
+                holds[-1], operands = True, inst.operands
+        elif places := _places(inst):
+            holds[-1], operands = True, [x for _, indices, _ in places for x in indices]
+        elif inst.result is not None and inst.result.name in asked:
+            operands = inst.operands
+        asked.update(x.name for x in operands if type(x) is Value)
+    return asked
+
+
 class _Walk:
     """The walk's state: values by name, and who runs the innermost region and how often."""
 
     def __init__(self, kernel: Kernel):
-        self.insts, self.regions = kernel.insts, Regions.of(kernel.insts)
+        self.insts, self.asked = kernel.insts, _asked(kernel.insts)
         threads = kernel.attr("threads")
         self.threads = np.arange(-(-threads // WARP) * WARP)
         self.mask = np.broadcast_to(self.threads < threads, (SAMPLES, self.threads.size))
@@ -93,7 +123,7 @@ class _Walk:
         self.depth += 1
 
     def _define(self, inst: Inst) -> None:
-        if not isinstance(inst.result, Value):
+        if type(inst.result) is not Value or inst.result.name not in self.asked:
             return
         if inst.op == "thread_index":
             self.values[inst.result.name] = self.threads
@@ -108,15 +138,9 @@ class _Walk:
                 self.values[inst.result.name] = _apply(inst, operands)
 
     def _accesses(self, at: int, inst: Inst) -> list[SharedAccess]:
-        if inst.op in ("move", "move.async"):
-            places = [(inst.operands[k], inst.operands[k + 1 : k + 2], inst.attr("width")) for k in (0, 2)]
-        elif OPS[inst.op].access and inst.operands[0].shape:
-            places = [(inst.operands[0], inst.operands[1 : 1 + len(inst.operands[0].shape)], 1)]
-        else:
-            return []
         found = []
-        for buffer, indices, width in places:
-            values = [self.get(x) for x in indices] if buffer.space == "shared" else [None]
+        for buffer, indices, width in _places(inst):
+            values = [self.get(x) for x in indices]
             if any(x is None for x in values) or not self.mask.any():
                 continue
             flat = values[0]

@@ -12,7 +12,7 @@ from vxc.cuda.inline import inlinable
 from vxc.cuda.names import Names
 from vxc.cuda.text import bare, c_string, line_directive
 from vxc.dtypes import I32
-from vxc.ir.facts import full, ranges, uniformity
+from vxc.ir.facts import Range, full, ranges, uniformity
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_of
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
@@ -100,12 +100,12 @@ class Body:
         if inst.op not in PLAIN or all(isinstance(x, Const) for x in inst.operands):
             return False
         if inst.op in DIVIDES:
-            a, b = map(self._least, inst.operands)
+            (a, _), (b, _) = map(self._range, inst.operands)
             return a >= 0 and b > 0
         return self._ranges[inst.result.name] != full(inst.result.dtype)
 
-    def _least(self, operand: Scalar) -> int:
-        return operand.value if isinstance(operand, Const) else self._ranges[operand.name][0]
+    def _range(self, operand: Scalar) -> Range:
+        return (operand.value, operand.value) if isinstance(operand, Const) else self._ranges[operand.name]
 
     def offset(self, buffer: Buffer, box: tuple[Scalar, ...]) -> str:
         """The offset of an element, worked out in 64 bits whatever the width of the indices."""
@@ -168,6 +168,11 @@ class Body:
                 self.fail_unless(holds, inst, f"error[E0720]: index out of range in dimension {axis} of `{buffer.name}`")
         elif inst.op in DIVIDES and not isinstance(inst.operands[1], Const):
             self.fail_unless(f"{self.text(inst.operands[1])} != 0", inst, "error[E0724]: integer division by zero")
+
+    def leads_past(self, stop: Scalar, step: Scalar) -> bool:
+        """Whether a loop's index may leave its dtype in the step behind its last iteration."""
+        (least, most), (low, high) = map(self._range, (stop, step))
+        return most - 1 + high > stop.dtype.max or least + 1 + low < stop.dtype.min
 
     def fail_unless(self, holds: str, inst: Inst, message: str) -> None:
         place = f"{self.source_name}:{inst.loc[0]}:{inst.loc[1]}: " if inst.loc and self.source_name else ""

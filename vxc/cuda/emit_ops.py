@@ -14,7 +14,7 @@ from vxc.cuda.names import ascii_name
 from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
 from vxc.ir.kernel import Buffer, Const, Inst, placement_of
-from vxc.ir.ops import DECLARES, OPS, THREAD
+from vxc.ir.ops import DECLARES, OPS, STILL, THREAD
 from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
 
 
@@ -162,10 +162,14 @@ def _loop(body: Body, at: int, inst: Inst) -> None:
         goes_on = f"{index} {'<' if step.value > 0 else '>'} {end}"
     else:
         goes_on = f"({by} > 0 && {index} < {end}) || ({by} < 0 && {index} > {end})"
+        if body.debug:
+            body.fail_unless(f"{by} != 0", inst, f"error[E0731]: {STILL}")
     unroll = inst.attr("unroll")
     if inst.attr("kind") == "unroll" or unroll:
         body.write(f"#pragma unroll {unroll or ''}".rstrip())
     advance = f"++{index}" if step == Const(1, step.dtype) else f"{index} += {by}"
+    if body.leads_past(stop, step):
+        advance = f"{index} = vx_next<{inst.result.dtype.c}>({index}, {by}, {end})"
     body.open(f"for ({inst.result.dtype.c} {index} = {body.short(start)}; {goes_on}; {advance})")
 
 
@@ -185,7 +189,9 @@ def _barrier(body: Body, at: int, inst: Inst) -> None:
 
 def _assert(body: Body, at: int, inst: Inst) -> None:
     if body.debug:
-        body.fail_unless(body.text(inst.operands[0]), inst, f"error[E0723]: assertion failed: {inst.attr('message')}")
+        code = inst.attr("code")
+        message = f"error[{code}]: {inst.attr('message')}" if code else f"error[E0723]: assertion failed: {inst.attr('message')}"
+        body.fail_unless(body.text(inst.operands[0]), inst, message)
 
 
 def _print(body: Body, at: int, inst: Inst) -> None:

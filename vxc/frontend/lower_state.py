@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import Any
 
-from vxc.frontend.typed import Array, Symbol
+from vxc.frontend.typed import Array, Expr, Symbol
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Operand
 from vxc.source import Source
@@ -24,7 +24,8 @@ class Lowering:
     """Instructions so far (`out`), and what each symbol and array of the tree has become.
 
     `values` maps an immutable symbol to its operand and a `var` to its cell. The builder's place is always that of the node whose
-    handler runs, or `place` where one is given. `depth` counts the loops around that node.
+    handler runs, or `place` where one is given. `depth` counts the loops around that node. `required` are expressions that the plan
+    has shown to be what they must be.
     """
 
     def __init__(self, source: Source, handlers: dict[type, Handler], out: Builder, place: tuple[int, int] | None = None) -> None:
@@ -33,6 +34,7 @@ class Lowering:
         self.out = out
         self.place = place
         self.depth = 0
+        self.required: set[Expr] = set()
         self.values: dict[Symbol, Operand] = {}
         self.buffers: dict[Array, Buffer] = {}
 

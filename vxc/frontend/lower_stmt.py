@@ -13,6 +13,7 @@ from vxc.frontend import dims, typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
+from vxc.ir.ops import STILL
 
 ONE = Const(1)
 KINDS = ("parallel", "serial", "unroll")  # the same in the IR
@@ -62,17 +63,27 @@ def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
         if dims.is_arithmetic(bound, symbols):
             before[bound] = yield bound
     kind = _kind(low, node)
+    for step in (step for *_, step in node.binders if kind == "parallel" and step in before):
+        _check_step(low, step, before[step])
     with ExitStack() as nest:
         for symbol, *bounds in node.binders:
             operands = []
             for bound in bounds:
                 operands.append(before[bound] if bound in before else (yield bound))
+                if bound is bounds[-1] and kind == "parallel" and bound not in before:
+                    _check_step(low, bound, operands[-1])
             outermost, innermost = symbol is node.binders[0][0], symbol is node.binders[-1][0]
             low.values[symbol] = nest.enter_context(_open_loop(low, node, kind, symbol.name, operands, outermost, innermost))
         low.depth += 1
         for statement in node.body:
             yield statement
         low.depth -= 1
+
+
+def _check_step(low: Lowering, expr: typed.Expr, step: Scalar) -> None:
+    """That a step is not 0, where the plan does not say so already; iterations of `serial` loops are counted by those who would see it."""
+    if not isinstance(step, Const) and expr not in low.required:
+        low.out.emit("assert", low.out.emit("ne", step, 0), code="E0731", message=STILL)
 
 
 def _kind(low: Lowering, node: typed.Loop) -> str:

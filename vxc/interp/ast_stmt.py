@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.frontend import dims
 from vxc.frontend.typed import (
     Assert, Atomic, Break, Continue, Declare, If, Let, Loop, Print, SetVar, Stmt, Store, While,
 )  # fmt: skip
@@ -22,6 +23,7 @@ from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Flow, Scope, pad
 from vxc.interp.ast_tile import TILES
 from vxc.interp.ast_watch import Watch
+from vxc.ir.ops import HELP, STILL
 from vxc.semantics import printed
 
 _NEVER = np.zeros((), np.bool_)
@@ -119,6 +121,9 @@ def _loop(machine: Machine, node: Loop, scope: Scope):
     watched = opens and machine.debug and any(name == "independent" for name, _ in node.attrs)
     if watched:
         machine.watches.append(Watch(node, scope.depth + len(node.binders)))
+    for _, _, _, step in node.binders[1:]:
+        if dims.is_arithmetic(step, {symbol for symbol, *_ in node.binders}):  # known before the nest
+            _check_step(machine, node, scope, (yield step, scope))
     yield Nest(node, 0, opens), scope
     if watched:
         machine.watches.pop()
@@ -129,11 +134,15 @@ def _nest(machine: Machine, nest: Nest, scope: Scope):
     start = yield start, scope
     stop = yield stop, scope
     step = yield step, scope
-    still = scope.active(step == 0)
-    if still.any():
-        raise machine.error("E0731", "a loop steps by 0 and would never end", nest.loop.span, scope, still, help="a step is not 0")
+    _check_step(machine, nest.loop, scope, step)
     run = _parallel if nest.opens else _serial
     yield from run(machine, nest, scope, symbol, start, step, trip_count(start, stop, step))
+
+
+def _check_step(machine: Machine, loop: Loop, scope: Scope, step: np.ndarray) -> None:
+    still = scope.active(step == 0)
+    if still.any():
+        raise machine.error("E0731", STILL, loop.span, scope, still, help=HELP["E0731"])
 
 
 def _parallel(machine: Machine, nest: Nest, scope: Scope, symbol, start, step, trips):

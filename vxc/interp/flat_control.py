@@ -12,6 +12,7 @@ import numpy as np
 
 from vxc.interp.flat_lanes import Lanes, both, either, lanes, minus
 from vxc.interp.flat_machine import Frame, Machine, Step, condition
+from vxc.ir.ops import HELP, STILL
 from vxc.semantics import printed
 
 
@@ -117,8 +118,11 @@ class LaneLoop(Loop):
     def advance(self, m: Machine) -> Lanes:
         index = self.next
         m.env[self.index.name] = index
+        more = np.where(self.by > 0, index < self.last, index > self.last)
         self.next = index + self.by
-        return lanes(np.where(self.by > 0, index < self.last, index > self.last))
+        past = (self.next > index) != (self.by > 0)  # of all numbers: there is no further iteration
+        self.next = np.where(past, self.last, self.next)
+        return lanes(more)
 
 
 def serial(m: Machine, step: Step) -> int:
@@ -137,7 +141,7 @@ def bounds(m: Machine, step: Step) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     by = by[0] if by else np.asarray(1, start.dtype)
     still = both(m.mask, lanes(by == 0))
     if still is not False:
-        raise m.fault("E0731", "a loop steps by 0 and would never end", step.inst, m.first(still), "a step is not 0")
+        raise m.fault("E0731", STILL, step.inst, m.first(still), HELP["E0731"])
     return start, stop, by
 
 
@@ -161,6 +165,9 @@ def continue_(m: Machine, step: Step) -> int:
 
 def assert_(m: Machine, step: Step) -> None:
     failed = minus(m.mask, condition(m, step))
+    code = step.inst.attr("code")
+    if code and failed is not False:
+        raise m.fault(code, step.inst.attr("message"), step.inst, m.first(failed), HELP[code])
     if m.debug and failed is not False:
         raise m.fault("E0723", f"assertion failed: {step.inst.attr('message')}", step.inst, m.first(failed))
 

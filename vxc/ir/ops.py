@@ -23,6 +23,8 @@ TILE, TEAM, THREAD, PLAN = "tile", "team", "thread", "plan"
 ALL = (TILE, TEAM, THREAD)
 MATHS = (TILE, TEAM)
 ANYWHERE = (*ALL, PLAN)
+STILL = "a loop steps by 0 and would never end"
+HELP = {"E0731": "a step is not 0"}  # the way out of what a check of a given code finds
 
 
 class AttrDef(NamedTuple):
@@ -174,12 +176,12 @@ _ROWS = [
     OpDef("wait", _RING, stages=(TEAM,), scope="block", doc="A consumer waits until use n is committed: its slot may be read."),
     OpDef("release", _RING, stages=(TEAM,), scope="block", doc="A consumer has read the slot of use n."),
     # Checks ----------------------------------------------------------------------------------------------------------------
-    OpDef("assert", ("bool",), "none", (("message", AttrDef("str", True)),),
-          doc="In interpreters and --debug builds, stop with the message where false."),
+    OpDef("assert", ("bool",), "none", (("code", AttrDef("str", False, tuple(HELP))), ("message", AttrDef("str", True))),
+          doc="In interpreters and --debug builds, stop with the message where false; `code` is E0723 where it is not given."),
     OpDef("print", ("value*",), "none", (("label", AttrDef("str", True)),), doc="Print the values, once for each time it runs."),
     # Plans -----------------------------------------------------------------------------------------------------------------
-    OpDef("require", ("bool",), "none", (("what", AttrDef("str", True)),), (PLAN,),
-          doc="Refuse the call where false; `what` is the message."),
+    OpDef("require", ("bool",), "none", (("code", AttrDef("str", False, tuple(HELP))), ("what", AttrDef("str", True))), (PLAN,),
+          doc="Refuse the call where false; `what` should hold, or, where there is a `code`, is the message of that error."),
     OpDef("workspace", (), "buffer", (), (PLAN,), doc="Device memory that lives for the call; contents unwritten at first."),
     OpDef("launch", ("index", "arg*"), "none", (("kernel", AttrDef("str", True)),), (PLAN,),
           doc="Run the kernel over the given number of blocks; the other operands are its arguments in order."),

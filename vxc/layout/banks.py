@@ -28,8 +28,8 @@ def different(rows: np.ndarray) -> np.ndarray:
 
 
 def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
-    """For each row of words, the most different words that fall into one bank (word % banks)."""
+    """For each row of words, the most different words that fall into one bank (word % banks, a power of two)."""
     words = np.sort(words, axis=1)
     new = different(words)
-    bank = words % banks + np.arange(len(words))[:, None] * banks
+    bank = (words & banks - 1) + np.arange(len(words))[:, None] * banks
     return np.bincount(bank[new], minlength=len(words) * banks).reshape(-1, banks).max(axis=1)

@@ -11,6 +11,7 @@ Both map the number of an element in memory order to where it lies, one to one. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 import numpy as np
@@ -23,12 +24,12 @@ class Placement:
     pitch: tuple[int, ...] = ()
     swizzle: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def fields(self) -> list[tuple[int, ...]]:
         """(vector, turns, row) of each field of a swizzle."""
         return [self.swizzle[at : at + 3] for at in range(0, len(self.swizzle), 3)]
 
-    @property
+    @cached_property
     def run(self) -> int:
         """The power of two of elements that stay together; 0 where all do."""
         if self.pitch:

@@ -69,12 +69,14 @@ class _Cost:
 
 def _rows(accesses: list[SharedAccess]) -> tuple[np.ndarray, np.ndarray]:
     """The different warps of accesses of one width, and how much each counts; ROWS of those that count most."""
-    warps = [a.offsets.reshape(-1, WARP) for a in accesses]
-    weights = np.concatenate([np.full(len(w), a.weight / len(a.offsets)) for a, w in zip(accesses, warps)])
-    rows, which = np.unique(np.concatenate(warps), axis=0, return_inverse=True)
-    counts = np.bincount(which.reshape(-1), weights)
-    most = np.argsort(-counts, kind="stable")[:ROWS]
-    return rows[most], counts[most]
+    counts: dict[bytes, float] = {}
+    for a in accesses:
+        for warp in (a.offsets + 1).astype(">u8").reshape(-1, WARP):  # as bytes they sort as numbers do
+            row = warp.tobytes()
+            counts[row] = counts.get(row, 0.0) + a.weight / len(a.offsets)
+    most = sorted(counts, key=lambda row: (-counts[row], row))[:ROWS]
+    rows = np.frombuffer(b"".join(most), ">u8").reshape(-1, WARP).astype(np.int64) - 1
+    return rows, np.array([counts[row] for row in most])
 
 
 def candidates(shape: tuple[int, ...], size: int) -> Iterator[Placement]:
@@ -104,6 +106,7 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     """
     buffer = inst.result
     shape, size = tuple(n.value for n in buffer.shape), buffer.dtype.bytes
+    count = prod(shape)
     cost = _Cost(accesses, size)
     before, least, _ = cost.of([IN_ORDER])[0]
     if least >= WORTH * before:
@@ -112,16 +115,17 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
 
     def ordered(placements: Iterable[Placement]) -> list[tuple[Placement, np.ndarray]]:
         """Those that there is room for, the best first."""
-        found = [p for p in placements if p.size(prod(shape)) * size <= room and p.run * size >= narrowest] or [IN_ORDER]
+        sizes = {p: p.size(count) for p in placements if p.run * size >= narrowest}
+        found = [p for p, n in sizes.items() if n * size <= room] or [IN_ORDER]
         costs = cost.of(found)
-        keys = [(taken, issued, len(p.swizzle), p.size(prod(shape))) for (taken, _, issued), p in zip(costs, found)]
+        keys = [(taken, issued, len(p.swizzle), sizes.get(p, count)) for (taken, _, issued), p in zip(costs.tolist(), found)]
         return [(found[at], costs[at]) for at in sorted(range(len(found)), key=keys.__getitem__)]
 
     found = ordered(candidates(shape, size))
     placement, (after, ideal, _) = found[0]
     if after > ideal:
         firsts = {p.run: p.swizzle for p, _ in reversed(found) if p.swizzle}  # of each size of vector, the best
-        more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(prod(shape), size))
+        more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(count, size))
         placement, (after, ideal, _) = ordered([placement, *(p for p in more if p.problem() is None)])[0]
     turns = f"{before / least:.3g} turns of the banks to an access"
     if after > WORTH * before:

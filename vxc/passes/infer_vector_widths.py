@@ -141,6 +141,7 @@ class _Widen:
         if loop.shift:
             before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)
         if loop.guard >= 0:
+            self._define(loop, here, loop.tests[0].operands)
             element, limit = map(here, loop.tests[0].operands)
             left = b.emit("max", b.emit("sub", b.emit("sub", limit, element), ahead), 0)
             rest = b.emit("mod", left, loop.count)

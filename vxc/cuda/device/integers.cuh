@@ -85,6 +85,13 @@ template <typename T> __device__ __forceinline__ T vx_mod(T a, T b) {
   return vx_with_sign<T>(r * some, b);
 }
 
+// i + by, or end where that is not ahead of it
+template <typename T> __device__ __forceinline__ T vx_next(T i, T by, T end) {
+  typedef typename vx_unsigned<sizeof(T)>::type W;
+  W left = by > T(0) ? (W)end - (W)i : (W)i - (W)end;
+  return left > vx_magnitude<T>(by) ? i + by : end;
+}
+
 // ceil(a / b); 0 where b is 0; wraps at INT_MIN / -1
 template <typename T> __device__ __forceinline__ T vx_ceildiv(T a, T b) {
   auto d = vx_magnitude<T>(b), some = vx_some(d), by = d + 1 - some, n = vx_magnitude<T>(a), q = n / by;
