@@ -80,7 +80,7 @@ PASSES = (
     ),
     Mutant(
         "reciprocal-for-any-quotient", "passes/share_reciprocals.py", "the reciprocal is used for zeros and subnormals too",
-        'b.emit("and", b.emit("ge", size, QUOTIENTS[0]), b.emit("le", size, QUOTIENTS[1]))', 'b.emit("le", size, QUOTIENTS[1])',
+        'b.emit("and", b.emit("load", fine), b.emit("ge", size, QUOTIENTS[0]))', 'b.emit("load", fine)',
         ("test_reciprocals.py::test_any_divisor",),
     ),
     Mutant(

@@ -32,8 +32,8 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 @dataclass(frozen=True)
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
-    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` says that lanes hold elements in registers, so that a
-    lane's own are counted by constants.
+    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` says
+    that lanes hold elements in registers, so that a lane's own are counted by constants.
     """
 
     acc: Accumulator
