@@ -9,6 +9,7 @@ from emit_text import body, plan, refused
 from vxc.cuda.emit import emit, parameter_bytes
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import VxcError
+from vxc.driver import compile as compiled_for
 from vxc.dtypes import BOOL, F32, I32
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
@@ -74,3 +75,13 @@ def test_the_text_grows_linearly_with_depth():
     insts = [Inst("if", (Value("c", BOOL),))] * depth + [Inst("end")] * depth
     made = emit(plan_of(Kernel("k", (Value("c", BOOL),), tuple(insts), "thread", attrs=(("threads", 1),))))
     assert len(made) < depth * 200
+
+
+def test_what_threads_hand_on_is_not_theirs_alone():
+    text = """kernel k(inout z: f16[8, 2], x: f32[8], out y: i64[8, 2]) {
+        parallel i in 8 { z[i, 0] = 0.5; parallel j in 2 { y[i, j] = (z[i, 0] + x[i]) as i64; } }
+    }"""
+    made = compiled_for(Source("k.vx", text)).cuda
+    assert "__half* z," in made and "const float* __restrict__ x," in made and "long long* __restrict__ y)" in made
+    apart = compiled_for(Source("k.vx", "kernel k(inout z: f16[8]) { parallel i in 8 { z[i] = z[i] * 2.0; } }")).cuda
+    assert "__half* __restrict__ z)" in apart

@@ -39,8 +39,8 @@ def inexact(plan: Plan) -> dict[str, frozenset[str]]:
 def distorted(plan: Plan) -> frozenset[str]:
     """The `out` and `inout` buffers of which no bound can be told.
 
-    What elementary functions give reaches them through a sum, in which it may cancel, another function, a comparison, an index or the
-    like. With `fp` fast that is all float arithmetic.
+    What elementary functions give reaches them through a sum, in which it may cancel, another function, a comparison, an index, a
+    conversion to a wider float or the like. With `fp` fast that is all float arithmetic.
     """
     flows = list(_plan_flows(plan))
     near = _reachable(_seeds(plan, ELEMENTARY), flows)
@@ -121,9 +121,14 @@ def _kernel_flows(kernel: Kernel) -> Iterator[Flow]:
             targets += [o.name for o in kernel.insts[opener].operands[:1] if isinstance(o, Buffer)]
         if regions.parent[i] >= 0:
             sources.append(regions.parent[i])
-        keeps = inst.op in _KEEPING and (inst.result is None or inst.result.dtype.is_float)
+        keeps = inst.op in _KEEPING and (inst.result is None or inst.result.dtype.is_float) and not _widens(inst)
         for source in sources:
             yield from (((kernel.name, source), (kernel.name, target), keeps) for target in targets)
+
+
+def _widens(inst: Inst) -> bool:
+    """Whether a float becomes one of more bits, in whose last places a deviation that was small is large."""
+    return inst.op in ("cast", "sat") and inst.operands[0].dtype.is_float and inst.result.dtype.bits > inst.operands[0].dtype.bits
 
 
 def _written(inst: Inst) -> Iterator[str]:

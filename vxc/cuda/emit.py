@@ -34,7 +34,8 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     for kernel in plan.kernels:
         _check(kernel)
         names = Names()
-        params = [_parameter(p, names, kernel.name not in shared) for p in kernel.params]
+        met = _handed_on(kernel)
+        params = [_parameter(p, names, kernel.name not in shared and p.name not in met) for p in kernel.params]
         name = kernel.source.name if lines and kernel.source else ""
         body = Body(kernel, names, name, debug)
         write_statements(body)
@@ -54,8 +55,20 @@ def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
     return line if len(line) <= _WIDEST else f"{start}\n    " + ",\n    ".join(params) + ") {"
 
 
+def _handed_on(kernel: Kernel) -> set[str]:
+    """Arrays through which threads may hand elements to one another: written, read, and in a kernel with barriers. Of what is marked
+    `__restrict__` LLVM takes for granted that only this thread changes it, whatever the barriers.
+    """
+    if not any(inst.op == "barrier" for inst in kernel.insts):
+        return set()
+    found = [access for inst in kernel.insts for access in accesses(inst)]
+    return {a.buffer.name for a in found if "w" in a.mode} & {a.buffer.name for a in found if a.mode != "w"}
+
+
 def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:
-    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), and workspaces are fresh."""
+    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), workspaces are fresh, and one thread alone
+    touches an element that is written.
+    """
     if isinstance(p, Value):
         return f"{p.dtype.c} {names.of(p.name)}"
     const = "const " if p.mode == "in" else ""
