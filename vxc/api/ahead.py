@@ -101,7 +101,13 @@ class Compiled:
 
     def ir(self, after: str | None = None) -> str:
         """The IR after lowering, or after a pass, or at the end (`"final"`). Raises KeyError for a pass that did not run."""
-        plan = self.made.tile if after is None else self.made.plan if after == "final" else self.made.after(after)
+        if after is None or after == "final":
+            return print_plan(self.made.tile if after is None else self.made.plan)
+        try:
+            plan = self.made.after(after)
+        except KeyError:
+            ran = self.made.plan.kernels[0].done if self.made.plan.kernels else ()
+            raise KeyError(f"no pass `{after}` ran; give None, 'final' or one of {', '.join(ran)}") from None
         return print_plan(plan)
 
     def explain(self) -> str:

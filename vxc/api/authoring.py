@@ -6,9 +6,11 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 
 from vxc.api.compiling import Recipe
-from vxc.api.errors import translated
+from vxc.api.devices import arch_named
+from vxc.api.errors import expect, translated
 from vxc.api.kernels import Kernel
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.driver import only
@@ -16,7 +18,6 @@ from vxc.frontend import syntax
 from vxc.frontend.parse import parse
 from vxc.source import Source
 from vxc.target import Target
-from vxc.target import target as target_of
 
 
 class Module:
@@ -47,6 +48,7 @@ def load(path: str | Path, *, target: str | Target | None = None, debug: bool = 
     asserts; `maxrregcount` caps the registers of a thread. Raises `CompileError` for a file that cannot be read or parsed; what else
     is wrong with a kernel shows when it is first called.
     """
+    expect("the `path` of vxc.load", path, (str, Path), "a str or pathlib.Path")
     with translated():
         return _module(read_source(path), target, debug, maxrregcount)
 
@@ -60,6 +62,7 @@ def kernel(
     maxrregcount: int | None = None,
 ) -> Kernel:
     """The kernel or program `name` of a text, or the only program, else the only kernel. Options and errors as for `load`."""
+    expect("the `text` of vxc.kernel", text, str, "the source of a kernel, a str")
     with translated():
         source = Source("<kernel>", inspect.cleandoc(text) + "\n")
         return _chosen(source, name, target, debug, maxrregcount)
@@ -82,6 +85,7 @@ def jit(
     """
 
     def made(function: Callable) -> Kernel:
+        expect("what vxc.jit decorates", function, FunctionType, "a function with the kernel as its docstring")
         with translated():
             text = inspect.getdoc(function)
             if not text:
@@ -150,7 +154,7 @@ def _names(source: Source) -> list[str]:
 
 
 def _module(source: Source, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Module:
-    arch = target_of(getattr(target, "name", target)).name if target else None
+    arch = arch_named(target)
     items = [item for item in parse(source).items if isinstance(item, syntax.Kernel)]
     recipes = {item.name: Recipe(source, item.name, (), debug, maxrregcount) for item in items}
     return Module(source, {item.name: Kernel(recipes[item.name], item, arch) for item in items})

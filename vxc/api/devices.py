@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from vxc.api.errors import expect
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.arrays import ArrayView
 from vxc.runtime.driver import Driver, driver, unavailable
-from vxc.target import DEFAULT_ARCH, for_capability
+from vxc.target import DEFAULT_ARCH, Target, for_capability
+from vxc.target import target as target_of
 
 
 def cuda() -> Driver:
@@ -32,6 +34,14 @@ def device_count(found: Driver) -> int:
 @cache
 def _arch(found: Driver, device: int) -> str:
     return for_capability(found.capability(device)).name
+
+
+def arch_named(target: str | Target | None) -> str | None:
+    """The arch that a user names, None for none. Raises TypeError for what is no name, `VxcError` E0701 for an unknown one."""
+    if target is None:
+        return None
+    expect("`target`", target, (str, Target), 'an arch such as "sm_90a"')
+    return target_of(getattr(target, "name", target)).name
 
 
 def arch_of(found: Driver, device: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from vxc.diag import VxcError
 
@@ -37,6 +38,12 @@ def _kind(code: str) -> type[VxcError]:
     if code in _NO_DEVICE:
         return NoDeviceError
     return LaunchError if code in _OF_CALLS or code.startswith(_AT_RUN_TIME) else CompileError
+
+
+def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Raises TypeError where an argument is of none of these types; `wanted` says what it is to be."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{what} is {wanted}, not {type(value).__qualname__}")
 
 
 @contextmanager

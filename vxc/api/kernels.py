@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from vxc.api.ahead import Compiled, views_of
 from vxc.api.arguments import parameters
 from vxc.api.calls import Calls
 from vxc.api.compiling import Recipe, Specialiser
-from vxc.api.devices import default_arch
+from vxc.api.devices import arch_named, default_arch
 from vxc.api.dispatch import Dispatched, bound
 from vxc.api.errors import translated
-from vxc.dtypes import DTYPES
+from vxc.api.specialise import fixed
+from vxc.dtypes import DType
 from vxc.frontend import syntax
+from vxc.frontend.parse import parse
 from vxc.target import Target
 
 
@@ -43,12 +46,26 @@ class Kernel(Dispatched):
         """The parameters as declared."""
         return f"{self.name}({', '.join(p.text for p in self._calls.params)})"
 
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
+        """Copied and pickled as its source: what was compiled of it stays behind. Dtypes, of which each is one object, go by name."""
+        recipe = self._calls.recipe
+        named = {name: value.name if isinstance(value, DType) else value for name, value in recipe.defines}
+        return _again, (replace(recipe, defines=()), named, self._calls.target)
+
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
 
     def define(self, **values: int | bool | str) -> Kernel:
-        """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names."""
-        named = {name: DTYPES.get(value, value) if isinstance(value, str) else value for name, value in values.items()}
+        """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names.
+
+        Raises `CompileError` for a value of the wrong kind; a name that the file does not have shows when the kernel is called.
+        """
+        with translated():
+            named = {name: fixed(self._item, name, value) for name, value in values.items()}
         return Kernel(self._calls.recipe.defining(named), self._item, self._calls.target)
 
     def bind(self, *args: Any, **keywords: Any) -> Callable[[], Any]:
@@ -71,5 +88,12 @@ class Kernel(Dispatched):
         """
         with translated(self.name):
             views = views_of(self._item, self._calls.recipe.source.text, shapes, named)
-            arch = getattr(target, "name", target) or self._calls.target or default_arch()
+            arch = arch_named(target) or self._calls.target or default_arch()
             return Compiled(self._calls.compiled(self._calls.specialise(views), arch))
+
+
+def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
+    """The kernel of a recipe, with these generics and dimensions fixed."""
+    items = parse(recipe.source).items
+    item = next(item for item in items if isinstance(item, syntax.Kernel) and item.name == recipe.name)
+    return Kernel(recipe, item, target).define(**named)

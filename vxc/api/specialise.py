@@ -7,10 +7,13 @@ alignment and divisibility allow is tested by the emitted kernel itself, so they
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from vxc.dtypes import DType
+from vxc.diag import Diagnostic, VxcError
+from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
 from vxc.frontend.check import Typed
 from vxc.frontend.examples import Given, generic_values
@@ -31,6 +34,35 @@ class Specialisation:
 
     defines: tuple[tuple[str, Define], ...] = ()
     strided: tuple[tuple[str, Units], ...] = ()
+
+
+def fixed(kernel: syntax.Kernel, name: str, value: Any) -> Define:
+    """What a user gives for a generic or dimension, dtypes by their names. Raises `VxcError` E0218 for what is no such value."""
+    generic = next((g for g in kernel.generics if g.name == name), None)
+    dims = {n.name for p in kernel.params for d in p.type.dims for n in walk(d) if isinstance(n, syntax.Name)}
+    what, wanted = "generic", generic.kind if generic else None
+    if not generic and name in dims:
+        what, wanted = "dimension", "int"
+    found, kind = _define(value)
+    if found is None or kind != (wanted or kind):
+        expected = _SAMPLES.get(wanted or "", " or ".join(_SAMPLES.values()))
+        raise VxcError(Diagnostic("E0218", f"{what} `{name}` of `{kernel.name}` is given {value!r}", help=f"give it {expected}"))
+    return found
+
+
+_SAMPLES = {"int": "an int such as 64", "bool": "a bool", "dtype": 'the name of a dtype such as "f32"'}
+
+
+def _define(value: Any) -> tuple[Define | None, str]:
+    """A value as an int, bool or dtype, and which of them; None for none of them."""
+    if isinstance(value, (str, DType)):
+        return DTYPES.get(value) if isinstance(value, str) else value, "dtype"
+    if type(value).__name__ in ("bool", "bool_"):
+        return bool(value), "bool"
+    try:
+        return operator.index(value), "int"
+    except TypeError:
+        return None, ""
 
 
 def generics_of(kernel: syntax.Kernel, views: Mapping[str, ArrayView]) -> dict[str, Define]:
