@@ -1,4 +1,4 @@
-"""Kernels as Python objects: what they are defined, copied and named by, and what is refused."""
+"""What calls from Python refuse before anything runs, the same on the CPU and by copies to a device, and what they take instead."""
 
 from __future__ import annotations
 
@@ -7,14 +7,104 @@ import pickle
 
 import numpy as np
 import pytest
-from fake_cuda import floats
+from fake_cuda import Tensor, floats
+from numpy.lib.stride_tricks import as_strided
 
 import vxc
 
 SCALE = "kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = a * x[i]; } }"
+BOTH = "kernel both(inout x: f32[N], inout y: f32[N]) { parallel i in N { x[i] = x[i] + 1.0; y[i] = y[i] + 1.0; } }"
 FILL = """kernel fill<B = 1, C: bool = false, T: dtype = f32>(x: T[N], out y: i32[N]) {
     parallel i in N { y[i] = B as i32; if (C) { y[i] = 0; } }
 }"""
+
+
+@pytest.fixture(params=["cpu", "copied"])
+def device(request):
+    """What `device=` is: the interpreter, or the device of the driver in memory."""
+    if request.param == "cpu":
+        return "cpu"
+    request.getfixturevalue("cuda")
+    return 0
+
+
+def frozen(array):
+    array.flags.writeable = False
+    return array
+
+
+# ---- outputs -----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_that_overlap_are_refused(device):
+    b = floats(8)
+    before = b.copy()
+    k, both = vxc.kernel(SCALE), vxc.kernel(BOTH)
+    for call in (
+        lambda: both(b, b, device=device),
+        lambda: both(b[:5], b[3:], device=device),
+        lambda: k(b[1:], 2.0, b[:-1], device=device),
+        lambda: k(b[::-1], 2.0, b, device=device),
+        lambda: k(b, 2.0, b, device=device),
+    ):
+        with pytest.raises(vxc.LaunchError, match="E0713: arguments `.` and `.` overlap in memory"):
+            call()
+    with pytest.raises(vxc.LaunchError, match="E0713: argument `y` is `out`, .* several elements may be one place"):
+        k(b, 2.0, as_strided(np.zeros(1, np.float32), (8,), (0,)), device=device)
+    assert np.array_equal(b, before)
+
+
+def test_arrays_that_do_not_overlap_or_are_only_read_are_taken(device):
+    b = floats(8)
+    k = vxc.kernel(SCALE)
+    assert np.array_equal(k(b[:4], 2.0, b[4:], device=device), 2 * b[:4]) and np.array_equal(b[4:], 2 * b[:4])
+    backwards = np.zeros(8, np.float32)
+    k(b, 3.0, backwards[::-1], device=device)
+    assert np.array_equal(backwards[::-1], 3 * b)
+    add = vxc.kernel("kernel add(x: f32[N], y: f32[N], out z: f32[N]) { parallel i in N { z[i] = x[i] + y[i]; } }")
+    assert np.array_equal(add(b, b, device=device), 2 * b)
+    assert np.array_equal(add(b[:0], b[:0], b[:0], device=device), b[:0])
+
+
+def test_outputs_that_are_read_only_are_refused_before_anything_runs(device):
+    k, both = vxc.kernel(SCALE), vxc.kernel(BOTH)
+    for y in (frozen(np.zeros(4, np.float32)), np.broadcast_to(np.zeros(1, np.float32), 4)):
+        with pytest.raises(vxc.LaunchError, match="E0703: argument `y` is `out`, but the array is read-only"):
+            k(floats(4), 2.0, y, device=device)
+    x = floats(4)
+    before = x.copy()
+    with pytest.raises(vxc.LaunchError, match="`y` is `inout`, but the array is read-only"):
+        both(x, frozen(np.zeros(4, np.float32)), device=device)
+    assert np.array_equal(x, before)
+    assert np.array_equal(k(frozen(floats(4)), 2.0, device=device), 2 * floats(4))
+
+
+# ---- numbers and elements ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [np.array(2.0), np.array(2), np.array(2, np.float16), np.float64(2)], ids=repr)
+def test_an_array_without_dimensions_is_its_number(device, number):
+    assert np.array_equal(vxc.kernel(SCALE)(floats(4), number, device=device), 2 * floats(4))
+
+
+def test_an_array_without_dimensions_is_its_number_beside_tensors(torch):
+    k, x = vxc.kernel(SCALE), Tensor(floats(4))
+    for number in (np.array(2.0), 2.0, np.array(3.0)):  # in full, then by the fast path
+        assert np.array_equal(k(x, number).array, float(number) * x.array)
+    assert np.array_equal(k(floats(4), np.array(4.0)), 4 * floats(4))
+    assert np.array_equal(k.bind(x, np.array(5.0), Tensor(floats(4)))().array, 5 * x.array)
+
+
+@pytest.mark.parametrize("number", [np.array(2j), np.array("2"), np.array(None), "2", b"2", np.str_("2"), "nan"], ids=repr)
+def test_what_is_no_number_is_refused(device, number):
+    with pytest.raises(vxc.LaunchError, match="E0707: scalar argument `a` is f32, but .* is not a number"):
+        vxc.kernel(SCALE)(floats(4), number, device=device)
+
+
+@pytest.mark.parametrize("dtype", [object, np.longdouble, np.complex128, np.complex64, "U3", "S2", "M8[s]", "f4,f4", "S0"])
+def test_elements_that_no_kernel_reads_are_refused(device, dtype):
+    with pytest.raises(vxc.LaunchError, match="E0704: argument `x` holds elements of .*, which no kernel reads; convert it"):
+        vxc.kernel(SCALE)(np.zeros(4, dtype), 2.0, device=device)
 
 
 # ---- kernels as objects ------------------------------------------------------------------------------------------------

@@ -225,6 +225,8 @@ def _nearest_outside(array: Described) -> tuple[int | None, ...]:
 def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:
     """`value` as a Python number of `dtype`, and what is wrong with it ("" if nothing)."""
     try:
+        if isinstance(value, (str, bytes, bytearray)):
+            raise TypeError  # Python reads texts as numbers; a call does not
         if dtype.is_float:
             number = float(value)  # type: ignore[arg-type]
             fits = not isfinite(number) or isfinite(cast(number, F64, dtype))

@@ -41,8 +41,8 @@ def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywo
     """The arguments by name, in the order of the parameters.
 
     Positional arguments are all parameters, or all that are not `out`, or the first of them with the rest as keywords; an `out`
-    that is missing, or None, is left out. Raises `VxcError` E0708 for what is missing, unknown or given twice, E0709 for an array
-    where a number is declared, or the other way round.
+    that is missing, or None, is left out. An array of shape () is taken as its number where one is declared. Raises `VxcError` E0708
+    for what is missing, unknown or given twice, E0709 for an array where a number is declared, or the other way round.
     """
     declared = {p.name: p for p in params}
     for name in keywords:
@@ -60,9 +60,7 @@ def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywo
     for p in params:
         if p.name not in values and p.mode != "out":
             raise VxcError(Diagnostic("E0708", f"argument `{p.name}` of `{kernel}` is missing", help=f"it is declared `{p.text}`"))
-    for name, value in values.items():
-        _right_kind(declared[name], value)
-    return values
+    return {name: _right_kind(declared[name], value) for name, value in values.items()}
 
 
 def _positional(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Parameter]:
@@ -78,9 +76,12 @@ def _positional(kernel: str, params: Sequence[Parameter], args: Sequence[Any], k
     return inputs if len(args) == len(inputs) else params
 
 
-def _right_kind(param: Parameter, value: Any) -> None:
-    if param.array == is_array(value) or (not param.array and getattr(value, "shape", None) == ()):
-        return
+def _right_kind(param: Parameter, value: Any) -> Any:
+    """The argument, an array without dimensions that stands for a number as that number."""
+    if param.array == is_array(value):
+        return value
+    if not param.array and getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if param.array:
         hint = "pass an array of torch, CuPy, PyCUDA, Numba, JAX or NumPy, or anything with `__cuda_array_interface__` or `__dlpack__`"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vxc.api.arguments import Parameter, matched
+from vxc.api.arguments import Parameter
 from vxc.api.compiling import Recipe, Specialiser, compiled, dense
 from vxc.api.devices import arch_of, cuda, device_of
 from vxc.api.libraries import Library, is_array, library_of, maker, view
@@ -64,9 +64,8 @@ class Calls:
         """Drops what belongs to the CUDA contexts of this process."""
         self._prepared.clear()
 
-    def checked(self, args: Sequence[Any], keywords: Mapping[str, Any], stream: Any = None) -> Checked:
-        """Checks a call on device arrays, compiling what it needs. Raises `VxcError` for anything that is wrong with it."""
-        given = matched(self.recipe.name, self.params, args, keywords)
+    def checked(self, given: Mapping[str, Any], stream: Any = None) -> Checked:
+        """Checks a call on device arrays, its arguments as `matched` gives them, compiling what it needs. Raises `VxcError`."""
         driver = cuda()
         arrays = {name: value for name, value in given.items() if is_array(value)}
         library = library_of(arrays.values())
@@ -129,7 +128,8 @@ class Calls:
 
     def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:
         for name, found in views.items():
-            _regular(name, found, next(p.mode for p in self.params if p.name == name))
+            _upwards(name, found)
+            check_spread(name, found, next(p.mode for p in self.params if p.name == name))
         made = self.compiled(self.specialise(views), self.target or arch_of(driver, device))
         params = signature(made.plan.params)
         declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
@@ -175,16 +175,18 @@ def _reachable(name: str, found: ArrayView, array: Any) -> None:
         raise VxcError(Diagnostic("E0703", message, help=hint))
 
 
-def _regular(name: str, found: ArrayView, mode: str) -> None:
-    """Strides that kernels cannot have: backwards, or several elements of an output in one place."""
-    steps = sorted((stride, extent) for stride, extent in zip(found.strides, found.shape) if extent > 1)
-    if not found.size:
-        return
-    if any(stride < 0 for stride, _ in steps):
+def _upwards(name: str, found: ArrayView) -> None:
+    """Refuses negative strides, which kernels cannot have (E0706)."""
+    if found.size and any(stride < 0 for stride, extent in zip(found.strides, found.shape) if extent > 1):
         message = f"argument `{name}` has strides {list(found.strides)}, and a kernel steps through memory upwards"
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+
+
+def check_spread(name: str, found: ArrayView, mode: str) -> None:
+    """Refuses an output of which several elements are in one place (E0713)."""
+    steps = sorted((abs(stride), extent) for stride, extent in zip(found.strides, found.shape) if extent > 1)
     reach = 1
-    for stride, extent in steps if mode != "in" else ():
+    for stride, extent in steps if mode != "in" and found.size else ():
         if stride < reach:
             message = f"argument `{name}` is `{mode}`, and with strides {list(found.strides)} several elements may be one place in memory"
             raise VxcError(Diagnostic("E0713", message, help="pass an array of its own, not an expanded or overlapping view"))

@@ -82,18 +82,18 @@ def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any
     keywords = {name: value for name, value in keywords.items() if name not in options}
     device = options.get("device")
     with translated(calls.recipe.name):
-        if device is not None or _all_numpy(args, keywords):
-            given = matched(calls.recipe.name, calls.params, args, keywords)
+        given = matched(calls.recipe.name, calls.params, args, keywords)
+        if device is not None or _all_numpy(given):
             return result(interpreted(calls, given) if device == CPU else copied(calls, given, device or 0))
-        call = calls.checked(args, keywords, options.get("stream"))
+        call = calls.checked(given, options.get("stream"))
         calls.run(call)
         if call.repeatable:
             kernel._learn(call.library, call)
     return result(call.outs)
 
 
-def _all_numpy(args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    arrays = [value for value in (*args, *keywords.values()) if is_array(value)]
+def _all_numpy(given: Mapping[str, Any]) -> bool:
+    arrays = [value for value in given.values() if is_array(value)]
     return bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
 
 

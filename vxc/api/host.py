@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from vxc.api.calls import Calls
+from vxc.api.calls import Calls, check_spread
 from vxc.api.devices import arch_of, cuda
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
-from vxc.binding import row_major
+from vxc.binding import ArrayParam, row_major, signature
+from vxc.diag import Diagnostic, VxcError
+from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
-from vxc.runtime.launch import run_numpy
+from vxc.runtime.arrays import ArrayView
+from vxc.runtime.launch import check_overlap, run_numpy
 from vxc.target import DEFAULT_ARCH
 
 
@@ -23,6 +26,7 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
     made = calls.compiled(calls.specialise(_dense(views)), calls.target or DEFAULT_ARCH)
+    _check_outputs(made, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
 
@@ -33,11 +37,24 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     arrays = {name: value for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
     made = calls.compiled(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
+    _check_outputs(made, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
 
 
-def _dense(views: Mapping[str, Any]) -> dict[str, Any]:
+def _check_outputs(made: Compiled, views: Mapping[str, ArrayView]) -> None:
+    """What holds of outputs on a device holds of those that copies are written back to. Raises `VxcError` E0703, E0713."""
+    declared = {p.name: p for p in signature(made.tile.params) if isinstance(p, ArrayParam)}
+    for name, found in views.items():
+        mode = declared[name].mode
+        if found.readonly and mode != "in":
+            message = f"argument `{name}` is `{mode}`, but the array is read-only"
+            raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
+        check_spread(name, found, mode)
+    check_overlap(views, declared)
+
+
+def _dense(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
     """As copies of the arrays lie: NumPy's strides are no matter."""
     return {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vxc.api.ahead import Compiled, views_of
-from vxc.api.arguments import parameters
+from vxc.api.arguments import matched, parameters
 from vxc.api.calls import Calls
 from vxc.api.compiling import Recipe, Specialiser
 from vxc.api.devices import arch_named, default_arch
@@ -76,7 +76,7 @@ class Kernel(Dispatched):
         """
         stream = keywords.pop("stream", None)
         with translated(self.name):
-            call = self._calls.checked(args, keywords, stream)
+            call = self._calls.checked(matched(self.name, self._calls.params, args, keywords), stream)
             return bound(self._calls, call, fixed=stream is not None)
 
     def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:

@@ -17,8 +17,8 @@ import numpy as np
 from vxc.api.dlpack import from_dlpack
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import DTYPES, DType
-from vxc.runtime.arrays import CPU, ArrayView, describe
+from vxc.dtypes import DType
+from vxc.runtime.arrays import CPU, ArrayView, describe, unread
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,7 @@ def view(array: Any, name: str, stream: int = 0) -> ArrayView:
         return from_dlpack(array, name, stream)
     found = describe(array, name)
     if found.dtype is None and found.itemsize not in (1, 2):  # raw bytes may be bf16 or f8, which NumPy's interface cannot say
-        kind = getattr(array, "dtype", "unknown")
-        message = f"argument `{name}` holds elements of {kind}, which no kernel reads"
-        raise VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
+        raise unread(name, getattr(array, "dtype", "unknown"))
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError, unwritable
-from vxc.dtypes import DType, from_numpy
+from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.interp.flat_memory import row_major
 from vxc.runtime.generate import GENERATORS, generate_text
 
@@ -60,10 +60,12 @@ class ArrayView:
 
 
 def describe(array: Any, name: str) -> ArrayView:
-    """How the array passed as parameter `name` lies in memory. Raises `VxcError`: E0703 for what is no array, E0704 for the other
-    byte order, E0706 for strides that are no multiple of the elements.
+    """How the array passed as parameter `name` lies in memory. Raises `VxcError`: E0703 for what is no array, E0704 for
+    elements that are no numbers of 1, 2, 4 or 8 bytes or in the other byte order, E0706 for strides that are no multiple of the elements.
     """
     if isinstance(array, np.ndarray):
+        if not _plain(array.dtype):
+            raise unread(name, array.dtype)
         plain = array.view(f"u{array.dtype.itemsize}")  # NumPy cannot describe f8 arrays as they are
         return _view(name, plain.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
     if type(array).__module__.partition(".")[0] == "torch":
@@ -80,6 +82,17 @@ def describe(array: Any, name: str) -> ArrayView:
     ptr, readonly = interface["data"]
     dtype = np.dtype(interface["typestr"])
     return _view(name, ptr or 0, interface["shape"], interface.get("strides"), dtype, readonly, "cuda", interface.get("stream"))
+
+
+def _plain(dtype: np.dtype) -> bool:
+    """Whether elements are raw bytes or may be numbers, of a size that numbers of kernels have."""
+    return not dtype.hasobject and dtype.names is None and dtype.kind not in "SUMm" and dtype.itemsize in (1, 2, 4, 8)
+
+
+def unread(name: str, kind: Any) -> VxcError:
+    """The error for an array of elements that are none of kernels (E0704)."""
+    message = f"argument `{name}` holds elements of {kind}, which no kernel reads"
+    return VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
 
 
 def describe_device(array: Any, name: str) -> ArrayView:
