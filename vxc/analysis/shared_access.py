@@ -38,7 +38,8 @@ class SharedAccess:
 
 def shared_accesses(kernel: Kernel) -> list[SharedAccess]:
     """In program order, those whose elements are known."""
-    return _Walk(kernel).run()
+    with np.errstate(all="ignore"):
+        return _Walk(kernel).run()
 
 
 def _places(inst: Inst) -> list[tuple[Buffer, tuple[Operand, ...], int]]:
@@ -114,11 +115,12 @@ class _Walk:
         if start is None or step is None or not np.all(step):
             return
         trips = SAMPLES if stop is None else max(1, int(-(-(stop - start) // step).max()))
-        turn = (np.arange(SAMPLES) * _STRIDES[self.depth % len(_STRIDES)] % trips)[:, None]
+        stride = _STRIDES[self.depth % len(_STRIDES)]
+        turn = np.array([[n * stride % trips] for n in range(SAMPLES)])
         index = start + turn * step
         self.values[loop.result.name] = index
         if stop is not None:
-            self.mask = self.mask & np.where(step > 0, index < stop, index > stop)
+            self.mask = self.mask & ((index < stop) if np.all(step > 0) else np.where(step > 0, index < stop, index > stop))
         self.weight *= trips
         self.depth += 1
 
@@ -155,4 +157,5 @@ def _apply(inst: Inst, operands: list[np.ndarray]) -> np.ndarray:
     if inst.op in ("cast", "sat", "reinterpret"):
         return getattr(semantics, inst.op)(operands[0], inst.operands[0].dtype, inst.result.dtype)
     dtype = inst.operands[-1].dtype
-    return np.asarray(semantics.evaluate(inst.op, dtype, *(x.astype(y.dtype.numpy) for x, y in zip(operands, inst.operands))))
+    arrays = [x.astype(y.dtype.numpy, copy=False) for x, y in zip(operands, inst.operands)]
+    return np.asarray(semantics.numpy_function(inst.op, dtype)(*arrays))
