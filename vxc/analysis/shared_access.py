@@ -88,20 +88,25 @@ class _Walk:
     def run(self) -> list[SharedAccess]:
         found: list[SharedAccess] = []
         outside: list[tuple] = []
+        runs = True  # whether any thread comes here: what none does is skipped
         for at, inst in enumerate(self.insts):
             if inst.op == "else":
-                _, mask, weight, depth, taken = outside[-1]
-                self.mask, self.weight = (mask, weight) if taken is None else (mask & ~taken, weight)
+                self.mask, self.weight, self.depth, taken = outside[-1]
+                if taken is not None:
+                    self.mask = self.mask & ~taken
+                runs = self.mask.any()
             elif inst.op == "end":
-                _, self.mask, self.weight, self.depth, _ = outside.pop()
+                self.mask, self.weight, self.depth, _ = outside.pop()
+                runs = self.mask.any()
             elif OPS[inst.op].opens:
-                taken = self.get(inst.operands[0]) if inst.op == "if" else None
-                outside.append((at, self.mask, self.weight, self.depth, taken))
-                if inst.op == "loop":
+                taken = self.get(inst.operands[0]) if runs and inst.op == "if" else None
+                outside.append((self.mask, self.weight, self.depth, taken))
+                if runs and inst.op == "loop":
                     self._enter(inst)
                 elif taken is not None:
                     self.mask = self.mask & taken
-            else:
+                runs = self.mask.any()
+            elif runs:
                 found += self._accesses(at, inst)
                 self._define(inst)
         return found
@@ -143,7 +148,7 @@ class _Walk:
         found = []
         for buffer, indices, width in _places(inst):
             values = [self.get(x) for x in indices]
-            if any(x is None for x in values) or not self.mask.any():
+            if any(x is None for x in values):
                 continue
             flat = values[0]
             for x, extent in zip(values[1:], buffer.shape[1:]):

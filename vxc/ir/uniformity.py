@@ -86,7 +86,10 @@ class _Flow:
     def flow(self, inst: Inst, i: int, regions: Regions) -> None:
         op, operands, parent = inst.op, inst.operands, regions.parent[i]
         if op in _PLAIN and type(inst.result) is Value:
-            self.edges(operands, inst.result.name)
+            name, targets = inst.result.name, self.targets
+            for x in operands:
+                if type(x) is Value:
+                    targets[x.name].append(name)
             return
         if op in OPENERS:
             self.opens(inst, i, parent)

@@ -122,6 +122,8 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     buffer = inst.result
     shape, size = tuple(n.value for n in buffer.shape), buffer.dtype.bytes
     count = prod(shape)
+    if not accesses or count * size <= LINE:
+        return IN_ORDER, ""  # all of it is in different banks
     cost = _Cost(accesses, size)
     before, least, fewest = cost.of([IN_ORDER])[0]
     if least >= WORTH * before:
