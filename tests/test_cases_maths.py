@@ -5,7 +5,8 @@ Every kernel runs on the syntax tree, on the IR as lowered and as threads, with 
  - tiles (fragments, shared memory, `copy`, `gemm`, pipelined and persistent loops, scans per tile): `test_cases_tiles.py`;
  - arrays of other libraries, CPU arrays, overlap, packing of scalars, limits of a launch: `test_launch.py`, `test_arrays.py`;
  - archs, missing NVRTC and its messages: `test_nvrtc.py`; the text of literals: `test_semantics_cuda.py`; `-D`: `test_cli_*.py`.
-Nowhere are faults of what is not there: chosen vector widths and alignment, caches of compiled kernels, calls that compile by themselves.
+Chosen vector widths are in test_vector_widths.py, calls that compile by themselves in test_api*.py. Nowhere are faults of caches on disk,
+and of limits on the time that compiling takes (`VXC_COMPILE_TIMEOUT`), for neither is there.
 """
 
 from __future__ import annotations

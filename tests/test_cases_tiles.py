@@ -4,7 +4,7 @@
 IR as lowered and as threads in two orders, with the same bits. What is a property of maths kernels too (division, shifts, casts,
 64-bit offsets, views) is in the other `test_cases_*.py`. Not here:
  - which instruction is chosen (vector widths, packed conversions, cp.async, swizzles, registers of a layout), alignment, loop layouts that
-   an author writes: no pass chooses among them yet, so only the values of those cases are tested;
+   an author writes: what passes choose is in test_vector_widths.py, test_shared_placement.py and test_transposes.py, here only values;
  - two nested pads: the language gives each `copy` one;
  - atomics in f16 and bf16, in pairs and quads, with memory orders: the language has atomics on 32- and 64-bit elements in one order;
  - sparse gemm: not in the language; a gemm whose accumulator nobody cleared is a read of unwritten memory here;

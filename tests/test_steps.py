@@ -9,6 +9,7 @@ from vxc.diag import VxcError
 from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.interp.ast_interp import run_ast
+from vxc.interp.ast_machine import trip_count
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Const
 from vxc.ir.plan import Plan
@@ -107,3 +108,23 @@ def test_no_index_counts_past_the_numbers(step, last):
         got = run_flat(plan, {**arrays, "y": np.zeros(2, np.float32)}, {})
         assert first_difference(run_ast(compiled.typed, {**arrays, "y": np.zeros(2, np.float32)}, {}), got) is None
         assert got["y"].tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("step", ["", " step 4611686018427387904", " step 4611686018427387905"])
+@pytest.mark.parametrize("a, b", [(-1, 2**63 - 1), (-(2**63), 2**63 - 1), (2**63 - 1, -(2**63))])
+def test_ends_further_apart_than_an_i64_holds(a, b, step):
+    """Both interpreters count the iterations that there are, up to the sixth."""
+    text = f"kernel k(a: i64, b: i64, out y: i64[1]) {{ y[0] = 0; serial q in a..b{step} {{ y[0] += 1; if y[0] > 5 {{ break; }} }} }}"
+    made = compile(Source("k.vx", text))
+    stride = int(step.split()[-1]) if step else 1
+    wanted = min(6, max(0, -(-(b - a) // stride)))
+    assert run_ast(made.typed, {}, {"a": a, "b": b})["y"].tolist() == [wanted]
+    for plan in (made.tile, made.plan):
+        assert run_flat(plan, {}, {"a": a, "b": b})["y"].tolist() == [wanted]
+
+
+@pytest.mark.parametrize("start, stop, step", [(0, 10, 3), (10, 0, -3), (0, 10, 0), (-(2**63), 2**63 - 1, 1), (5, 2**63 - 1, -(2**63))])
+def test_trips_are_counted_without_wrapping(start, stop, step):
+    forward, back = step > 0 and start < stop, step < 0 and start > stop
+    wanted = -(-abs(stop - start) // abs(step)) if forward or back else 0
+    assert int(trip_count(start, stop, step)) == min(wanted, 2**63 - 1)

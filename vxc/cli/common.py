@@ -101,7 +101,7 @@ _OPTIONS = (
     click.option("--json", "json", is_flag=True, help="Print one JSON document."),
     click.option("--maxrregcount", metavar="N", type=click.IntRange(16, 255), envvar="VXC_MAXRREG", show_envvar=True,
                  help="At most so many registers a thread."),
-    click.option("--reduce-chunk", metavar="N", type=click.IntRange(1), help="The chunk of reductions that do not say theirs."),
+    click.option("--reduce-chunk", metavar="N", type=click.IntRange(1, 1 << 20), help="The chunk of reductions that do not say theirs."),
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
+from vxc.ir.walk import LOOPS, Regions
 from vxc.target import MAX_PARAMETER_BYTES
 
 _WIDEST = 120  # columns of a function head
@@ -56,13 +57,26 @@ def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
 
 
 def _handed_on(kernel: Kernel) -> set[str]:
-    """Arrays through which threads may hand elements to one another: written, read, and in a kernel with barriers. Of what is marked
-    `__restrict__` LLVM takes for granted that only this thread changes it, whatever the barriers.
+    """Arrays through which threads may hand elements to one another: stored to, then a barrier, then loaded from, also round a loop. Of
+    what is marked `__restrict__` LLVM takes for granted that only this thread changes it, and loads it once for both sides of a barrier.
     """
-    if not any(inst.op == "barrier" for inst in kernel.insts):
-        return set()
-    found = [access for inst in kernel.insts for access in accesses(inst)]
-    return {a.buffer.name for a in found if "w" in a.mode} & {a.buffer.name for a in found if a.mode != "w"}
+    regions = Regions.of(kernel.insts)
+    barriers = [i for i, inst in enumerate(kernel.insts) if inst.op == "barrier"]
+    stored: dict[str, list[int]] = {}
+    loaded: dict[str, list[int]] = {}
+    for i, inst in enumerate(kernel.insts if barriers else ()):
+        for access in accesses(inst):
+            for mode, found in (("w", stored), ("r", loaded)):
+                if mode in access.mode:
+                    found.setdefault(access.buffer.name, []).append(i)
+    found = set()
+    for name in stored.keys() & loaded.keys():
+        first, last = min(stored[name]), max(loaded[name])
+        loops = [p for p in regions.parents(first) if kernel.insts[p].op in LOOPS and p < last < regions.end[p]]
+        spans = [range(first, last), *(range(p, regions.end[p]) for p in loops)]
+        if any(b in span for b in barriers for span in spans):
+            found.add(name)
+    return found
 
 
 def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:

@@ -13,14 +13,13 @@ from typing import NoReturn
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import I64
 from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var, Window
 from vxc.frontend.typed_program import TypedProgram
 from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
 from vxc.interp.ast_watch import Collision, Watch
-from vxc.semantics import Order, evaluate
+from vxc.semantics import Order
 from vxc.source import Span
 
 Code = TypedKernel | TypedProgram
@@ -170,9 +169,17 @@ class Machine:
 
 
 def trip_count(start, stop, step) -> np.ndarray:
-    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where stop is not ahead or the step is 0."""
-    ahead = np.where(step > 0, start < stop, start > stop)
-    return np.where(ahead, np.maximum(evaluate("ceildiv", I64, evaluate("sub", I64, stop, start), step), 0), 0)
+    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where stop is not ahead or the step is 0.
+
+    Up to 2^63 - 1; what lies apart more than an i64 holds is told apart as a u64.
+    """
+    start, stop, step = (np.asarray(x, np.int64) for x in (start, stop, step))
+    ahead = np.where(step > 0, start < stop, (step < 0) & (start > stop))
+    low, high = (np.where(step > 0, *ends).view(np.uint64) for ends in ((start, stop), (stop, start)))
+    stride = np.maximum(np.where(step > 0, step.view(np.uint64), np.uint64(0) - step.view(np.uint64)), np.uint64(1))
+    apart = high - low
+    trips = apart // stride + (apart % stride != 0).astype(np.uint64)
+    return np.where(ahead, np.minimum(trips, np.uint64(2**63 - 1)), np.uint64(0)).astype(np.int64)
 
 
 def parts(node: object) -> Iterator[object]:
