@@ -245,6 +245,8 @@ def changed(k: Kernel) -> Iterator[Kernel]:
         others = [
             inst.with_attrs(colour=1), replace(inst, op="nop"), replace(inst, operands=inst.operands[1:]),
             replace(inst, operands=(*inst.operands, Const(True, F32))), replace(inst, result=None if inst.result else N),
+            inst.with_attrs(unroll=0), inst.with_attrs(unroll=2), inst.with_attrs(offset=True), inst.with_attrs(pitch=(3, 2)),
+            replace(inst, attrs=(*inst.attrs, *inst.attrs[:1])), inst.with_attrs(map="lanes"), inst.with_attrs(kind="parallel"),
         ]  # fmt: skip
         for changes in ([], [inst, inst], *([other] for other in others)):
             yield replace(k, insts=(*k.insts[:i], *changes, *k.insts[i + 1 :]))
@@ -252,6 +254,7 @@ def changed(k: Kernel) -> Iterator[Kernel]:
     yield from (replace(k, stage=stage) for stage in ("tile", "team", "thread"))
     yield replace(k, done=() if k.done else ("simplify",))
     yield k.with_attrs(threads=7, group=7)
+    yield k.with_attrs(shared_bytes=8)
 
 
 @pytest.mark.parametrize("name", ["rowsum", "transpose_tile"])

@@ -18,7 +18,7 @@ from vxc.dtypes import DTYPES
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import placement_of
-from vxc.layout.placement import IN_ORDER, Placement
+from vxc.layout.placement import IN_ORDER, Placement, places
 from vxc.source import Source
 
 PLACEMENTS = [
@@ -39,6 +39,13 @@ def test_elements_have_places_of_their_own_and_runs_stay_together(placement, run
     assert placement.run == run and placement.problem() is None
     whole = place[: count - count % (run or 1)].reshape(-1, run or 1)
     assert (whole - whole[:, :1] == np.arange(run or 1)).all() and (whole[:, 0] % (run or 1) == 0).all()
+
+
+def test_places_of_many_placements_are_those_of_each():
+    offset = np.arange(2048).reshape(64, 32)
+    each = [placement for placement, _ in PLACEMENTS]
+    for chosen in (each, each[:1], each[1:3], each[3:]):
+        assert (places(chosen, offset) == [placement(offset) for placement in chosen]).all()
 
 
 WRONG = [

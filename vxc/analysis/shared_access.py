@@ -38,7 +38,8 @@ class SharedAccess:
 
 def shared_accesses(kernel: Kernel) -> list[SharedAccess]:
     """In program order, those whose elements are known."""
-    return _Walk(kernel).run()
+    with np.errstate(all="ignore"):
+        return _Walk(kernel).run()
 
 
 def _places(inst: Inst) -> list[tuple[Buffer, tuple[Operand, ...], int]]:
@@ -87,20 +88,25 @@ class _Walk:
     def run(self) -> list[SharedAccess]:
         found: list[SharedAccess] = []
         outside: list[tuple] = []
+        runs = True  # whether any thread comes here: what none does is skipped
         for at, inst in enumerate(self.insts):
             if inst.op == "else":
-                _, mask, weight, depth, taken = outside[-1]
-                self.mask, self.weight = (mask, weight) if taken is None else (mask & ~taken, weight)
+                self.mask, self.weight, self.depth, taken = outside[-1]
+                if taken is not None:
+                    self.mask = self.mask & ~taken
+                runs = self.mask.any()
             elif inst.op == "end":
-                _, self.mask, self.weight, self.depth, _ = outside.pop()
+                self.mask, self.weight, self.depth, _ = outside.pop()
+                runs = self.mask.any()
             elif OPS[inst.op].opens:
-                taken = self.get(inst.operands[0]) if inst.op == "if" else None
-                outside.append((at, self.mask, self.weight, self.depth, taken))
-                if inst.op == "loop":
+                taken = self.get(inst.operands[0]) if runs and inst.op == "if" else None
+                outside.append((self.mask, self.weight, self.depth, taken))
+                if runs and inst.op == "loop":
                     self._enter(inst)
                 elif taken is not None:
                     self.mask = self.mask & taken
-            else:
+                runs = self.mask.any()
+            elif runs:
                 found += self._accesses(at, inst)
                 self._define(inst)
         return found
@@ -114,11 +120,12 @@ class _Walk:
         if start is None or step is None or not np.all(step):
             return
         trips = SAMPLES if stop is None else max(1, int(-(-(stop - start) // step).max()))
-        turn = (np.arange(SAMPLES) * _STRIDES[self.depth % len(_STRIDES)] % trips)[:, None]
+        stride = _STRIDES[self.depth % len(_STRIDES)]
+        turn = np.array([[n * stride % trips] for n in range(SAMPLES)])
         index = start + turn * step
         self.values[loop.result.name] = index
         if stop is not None:
-            self.mask = self.mask & np.where(step > 0, index < stop, index > stop)
+            self.mask = self.mask & ((index < stop) if np.all(step > 0) else np.where(step > 0, index < stop, index > stop))
         self.weight *= trips
         self.depth += 1
 
@@ -141,7 +148,7 @@ class _Walk:
         found = []
         for buffer, indices, width in _places(inst):
             values = [self.get(x) for x in indices]
-            if any(x is None for x in values) or not self.mask.any():
+            if any(x is None for x in values):
                 continue
             flat = values[0]
             for x, extent in zip(values[1:], buffer.shape[1:]):
@@ -155,4 +162,5 @@ def _apply(inst: Inst, operands: list[np.ndarray]) -> np.ndarray:
     if inst.op in ("cast", "sat", "reinterpret"):
         return getattr(semantics, inst.op)(operands[0], inst.operands[0].dtype, inst.result.dtype)
     dtype = inst.operands[-1].dtype
-    return np.asarray(semantics.evaluate(inst.op, dtype, *(x.astype(y.dtype.numpy) for x, y in zip(operands, inst.operands))))
+    arrays = [x.astype(y.dtype.numpy, copy=False) for x, y in zip(operands, inst.operands)]
+    return np.asarray(semantics.numpy_function(inst.op, dtype)(*arrays))

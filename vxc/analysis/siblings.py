@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Atom, Form, form
@@ -46,11 +47,16 @@ class Touch:
 
 @dataclass(frozen=True)
 class Nest:
-    """A perfect nest: the positions of its loops, what it touches, and the indices of the nest in terms of which that is."""
+    """A perfect nest: the positions of its loops, its accesses, and its indices in terms of those of the nest that it is compared with."""
 
     loops: tuple[int, ...]
     points: tuple[Atom, ...]
-    touches: tuple[Touch, ...]
+    accesses: tuple[Access, ...]
+    names: Mapping[Atom, Form]
+
+    @cached_property
+    def touches(self) -> tuple[Touch, ...]:
+        return tuple(_touch(a, self.loops[-1], self.names) for a in self.accesses)
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,9 @@ def nest_of(facts: KernelFacts, loops: Sequence[int], onto: Sequence[int]) -> Ne
     pairs = [(by_place[mine], by_place[other]) for mine, other in zip(loops, onto)]
     if len(loops) != len(onto) or not all(_alike(mine, other) for mine, other in pairs):
         return None
-    points = {mine.index: form(other.index) + mine.start - other.start for mine, other in pairs}
-    found = (a for a in facts.accesses if any(loop.at == loops[0] for loop in a.loops))
-    return Nest(tuple(loops), tuple(other.index for _, other in pairs), tuple(_touch(a, loops[-1], points) for a in found))
+    names = {mine.index: form(other.index) + mine.start - other.start for mine, other in pairs}
+    found = tuple(a for a in facts.accesses if any(loop.at == loops[0] for loop in a.loops))
+    return Nest(tuple(loops), tuple(other.index for _, other in pairs), found, names)
 
 
 def _alike(mine: LoopFact, other: LoopFact) -> bool:

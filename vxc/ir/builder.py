@@ -6,7 +6,6 @@ changes a kernel makes a builder that reserves the names of the parameters and c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, replace
@@ -19,7 +18,6 @@ from vxc.ir.walk import operand_kinds
 from vxc.semantics import SCALAR_OPS, Order, result_dtype
 from vxc.source import Source
 
-_SUFFIX = re.compile(r"\.\d+$")
 _OPERANDS = frozenset((Value, Const, Buffer))
 
 Literal = Union[Operand, int, float, bool]  # an operand, or a Python number that becomes a constant
@@ -39,7 +37,9 @@ class Builder:
 
     def fresh(self, hint: str = "") -> str:
         """A name not used before: the hint, else hint.1, hint.2 ...; without a hint (or with a number) the next number."""
-        base = "" if hint.isdecimal() else _SUFFIX.sub("", hint) if "." in hint else hint
+        base, _, number = hint.rpartition(".")
+        if not number.isdecimal():
+            base = hint
         count = self._next.get(base, 0)
         name = _numbered(base, count)
         while name in self._used:
@@ -151,7 +151,9 @@ class Rewriter:
             name, shape = self.builder.fresh(old.name), tuple(map(self, old.shape))
             if name != old.name or shape != old.shape:
                 new = replace(old, name=name, shape=shape)
-        self.builder.add(inst.over(map(self, inst.operands), new))
+        get = self.mapping.get
+        operands = [x if type(x) is Const else get(x, x) for x in inst.operands]
+        self.builder.add(inst.over(operands, new))
         if old is not None:
             self.mapping[old] = new
         return new

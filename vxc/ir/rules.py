@@ -294,6 +294,10 @@ def _argument(parameter: Value | Buffer, argument: Operand, passed: dict[Value, 
     return None
 
 
+# attributes of instructions and kernels that no rule looks at but those of an instruction alone
+OWN = frozenset(("independent", "offset", "pitch", "shared_bytes", "swizzle", "unroll"))
+
+
 class RuleDef(NamedTuple):
     """A rule with its code. `concerns(row, stage)` is False where it has nothing to say about an opcode at a stage."""
 

@@ -14,12 +14,14 @@ from math import gcd
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import TERMINATES
 from vxc.ir.walk import LOOPS, OPENERS, Regions
+from vxc.semantics import SCALAR_OPS
 
 BLOCK = 0  # the span of what is the same in every thread of the block
 
 _STORES = frozenset(("store", "atomic", "extern", "reduce", "move"))
 _SHUFFLES = frozenset(("shfl_xor", "shfl_up", "shfl_idx"))
 _QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
+_PLAIN = frozenset(SCALAR_OPS) - _QUOTIENTS  # the result follows from the operands and nothing else
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,12 @@ class _Flow:
 
     def flow(self, inst: Inst, i: int, regions: Regions) -> None:
         op, operands, parent = inst.op, inst.operands, regions.parent[i]
+        if op in _PLAIN and type(inst.result) is Value:
+            name, targets = inst.result.name, self.targets
+            for x in operands:
+                if type(x) is Value:
+                    targets[x.name].append(name)
+            return
         if op in OPENERS:
             self.opens(inst, i, parent)
         elif op in TERMINATES:

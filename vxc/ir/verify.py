@@ -31,11 +31,11 @@ from operator import is_
 from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.ir.kernel import STAGES, Buffer, Const, Inst, Kernel, Value
+from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import Body, rules_at, shape_problem
+from vxc.ir.rules import OWN, Body, rules_at, shape_problem
 from vxc.ir.walk import OPENERS, RegionError, Regions
 
 # as in grammar/vxir.lark, which a test compares
@@ -78,7 +78,7 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
 
     `before` is a plan without any: what is the same object as in it, in the same place, is not looked at again.
     """
-    found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan)]
+    found = [Problem("", -1, "E0523", wrong) for wrong in _plan_header(plan, before)]
     if not before or not _same_calls(plan, before):
         found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
@@ -86,7 +86,10 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
             found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
         found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
-        if not any(_same(kernel, other) for other in kernels):
+        changed = next((places for other in kernels if (places := _changed(kernel, other)) is not None), None)
+        if changed is not None:
+            found += _alone(kernel, changed)
+        else:
             seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
             found += _body(plan, kernel.params, kernel.insts, kernel, seen)
     return found
@@ -100,10 +103,34 @@ def _same_calls(plan: Plan, other: Plan) -> bool:
     return kernels and all(_identical(a, b) for a, b in pairs)
 
 
-def _same(kernel: Kernel, other: Kernel) -> bool:
-    """Whether all that the rules for a kernel's instructions look at is the same: the very instructions, and what is around them."""
-    around = kernel.stage == other.stage and kernel.attrs == other.attrs and bool(kernel.done) == bool(other.done)
-    return around and _identical(kernel.params, other.params) and _identical(kernel.insts, other.insts)
+def _changed(kernel: Kernel, other: Kernel) -> list[int] | None:
+    """Where the instructions of a kernel are not the very ones of another; None where a rule that looks at several may see that."""
+    around = kernel.stage == other.stage and bool(kernel.done) == bool(other.done) and _identical(kernel.params, other.params)
+    if not around or len(kernel.insts) != len(other.insts) or not _alike(kernel.attrs, other.attrs):
+        return None
+    changed = []
+    for i, (a, b) in enumerate(zip(kernel.insts, other.insts)):
+        if a is not b:
+            if a.op != b.op or a.result is not b.result or not _identical(a.operands, b.operands) or not _alike(a.attrs, b.attrs):
+                return None
+            changed.append(i)
+    return changed
+
+
+def _alike(attrs: tuple[tuple[str, Attr], ...], others: tuple[tuple[str, Attr], ...]) -> bool:
+    """Whether attributes differ at most in those that only rules of an instruction alone look at."""
+    return attrs == others or all(name in OWN for name, _ in {*attrs} ^ {*others})
+
+
+def _alone(kernel: Kernel, places: Sequence[int]) -> Iterator[Problem]:
+    """The problems of single instructions of a kernel by themselves."""
+    for i in places:
+        inst = kernel.insts[i]
+        for code, rule, _, alone in rules_at(kernel.stage)[inst.op]:
+            wrong = rule(kernel.stage, inst) if alone else None
+            if wrong:
+                yield Problem(kernel.name, i, code, wrong)
+                break
 
 
 def _identical(a: Sequence, b: Sequence) -> bool:
@@ -176,8 +203,9 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collec
             frames[-1].append(name)
 
 
-def _plan_header(plan: Plan) -> Iterator[str]:
-    yield from _signature(plan.name, plan.params)
+def _plan_header(plan: Plan, before: Plan | None) -> Iterator[str]:
+    if not (before and plan.name == before.name and _identical(plan.params, before.params)):
+        yield from _signature(plan.name, plan.params)
     names = [k.name for k in plan.kernels]
     yield from (f"two kernels are called @{name}" for name in sorted(set(names)) if names.count(name) > 1)
     launched = {inst.attr("kernel") for inst in plan.entries if inst.op == "launch"}

@@ -44,13 +44,15 @@ class Regions:
         """Raises RegionError where they do not match."""
         end, other, parent = list(range(len(insts))), [-1] * len(insts), [-1] * len(insts)
         open_: list[int] = []
+        here = -1  # the innermost that is open
         for i, inst in enumerate(insts):
-            if inst.op in ("else", "end"):
+            op = inst.op
+            if op == "end" or op == "else":
                 if not open_:
-                    raise RegionError(i, f"`{inst.op}` without an open region")
+                    raise RegionError(i, f"`{op}` without an open region")
                 opener = open_.pop()
                 parent[i] = parent[opener]
-                if inst.op == "else":
+                if op == "else":
                     if insts[opener].op != "if" or other[opener] >= 0:
                         raise RegionError(i, "`else` outside the first arm of an `if`")
                     other[opener] = i
@@ -59,11 +61,12 @@ class Regions:
                     end[opener] = i
                     if other[opener] >= 0:
                         end[other[opener]] = i
+                here = open_[-1] if open_ else -1
                 continue
-            if open_:
-                parent[i] = open_[-1]
-            if inst.op in OPENERS:
+            parent[i] = here
+            if op in OPENERS:
                 open_.append(i)
+                here = i
         if open_:
             raise RegionError(open_[-1], f"`{insts[open_[-1]].op}` without its `end`")
         return cls(insts, tuple(end), tuple(other), tuple(parent))

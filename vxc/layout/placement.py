@@ -10,6 +10,7 @@ Both map the number of an element in memory order to where it lies, one to one. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -48,10 +49,9 @@ class Placement:
     def __call__(self, offset: np.ndarray) -> np.ndarray:
         """Where elements lie, given their numbers in memory order."""
         if self.pitch:
-            row, pitch = self.pitch
-            return offset // row * pitch + offset % row
-        for vector, turns, row in self.fields:
-            offset = offset ^ (offset // row % turns * vector)
+            return _with_gaps(offset, *self.pitch)
+        for field in self.fields:
+            offset = _exchanged(offset, *field)
         return offset
 
     def c_text(self, offset: str) -> str:
@@ -77,3 +77,24 @@ class Placement:
 
 
 IN_ORDER = Placement()
+
+
+def places(placements: Sequence[Placement], offset: np.ndarray) -> np.ndarray:
+    """[placements, ..]: where elements lie in each of them, given their numbers in memory order."""
+    lie = offset[None]
+    each = (len(placements), *[1] * offset.ndim)
+    if any(p.pitch for p in placements):
+        lie = _with_gaps(lie, *(np.reshape(column, each) for column in zip(*(p.pitch or (1, 1) for p in placements))))
+    for at in range(max(len(p.fields) for p in placements)):
+        fields = [p.fields[at] if at < len(p.fields) else (1, 1, 1) for p in placements]
+        lie = _exchanged(lie, *(np.reshape(column, each) for column in zip(*fields)))
+    return np.broadcast_to(lie, (len(placements), *offset.shape))
+
+
+def _with_gaps(offset: np.ndarray, row: int | np.ndarray, pitch: int | np.ndarray) -> np.ndarray:
+    return offset + offset // row * (pitch - row)
+
+
+def _exchanged(offset: np.ndarray, vector: int | np.ndarray, turns: int | np.ndarray, row: int | np.ndarray) -> np.ndarray:
+    """`turns` is a power of two."""
+    return offset ^ (offset // row & turns - 1) * vector

@@ -16,10 +16,12 @@ fewer instructions is taken, then a pitch, whose arithmetic is less and leaves c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from itertools import groupby
 from math import prod
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_byt
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.layout.banks import LINE, NOWHERE, cycles
-from vxc.layout.placement import IN_ORDER, Placement
+from vxc.layout.placement import IN_ORDER, Placement, places
 from vxc.pass_manager import Context, Pass
 from vxc.passes.plan_shared import lay_out_again
 from vxc.target import WARP
@@ -59,12 +61,20 @@ class _Cost:
             for piece in np.unique(pieces):
                 chosen = np.flatnonzero(pieces == piece)
                 for first in range(0, width, int(piece)):
-                    lie = np.stack([placements[c](offsets + first) for c in chosen])
+                    lie = places([placements[c] for c in chosen], offsets + first)
                     byte = np.where(offsets < 0, NOWHERE, lie * self.size)
                     phases = cycles(byte.reshape(-1, WARP), int(piece) * self.size).reshape(len(chosen), len(offsets), -1)
                     runs = phases > 0
                     costs[chosen] += np.stack([weights @ x.T for x in (phases.sum(axis=2), runs.sum(axis=2), runs.any(axis=2))], axis=1)
         return costs
+
+
+class _Costed(NamedTuple):
+    """A placement, its cycles without conflicts, and what it is chosen by: cycles, instructions, numbers in the swizzle, elements."""
+
+    placement: Placement
+    ideal: float
+    key: tuple[float, float, int, int]
 
 
 def _rows(accesses: list[SharedAccess]) -> tuple[np.ndarray, np.ndarray]:
@@ -79,12 +89,17 @@ def _rows(accesses: list[SharedAccess]) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.array([counts[row] for row in most])
 
 
-def candidates(shape: tuple[int, ...], size: int) -> Iterator[Placement]:
-    """Gaps behind rows of each dimension, and swizzles of one field, for elements of `size` bytes."""
+def candidates(shape: tuple[int, ...], size: int, widest: int) -> Iterator[list[Placement]]:
+    """For elements of `size` bytes: gaps behind rows of each dimension, then swizzles of one field, those of each vector together.
+
+    First come the vectors that leave accesses of up to `widest` elements whole.
+    """
     gaps = [1 << k for k in range(5) if size << k <= WIDEST]
-    for row in sorted({prod(shape[at:]) for at in range(1, len(shape))} - {1, prod(shape)}):
-        yield from (Placement(pitch=(row, row + gap)) for gap in gaps if gap * GAP <= row)
-    yield from (Placement(swizzle=field) for field in _fields(prod(shape), size))
+    rows = sorted({prod(shape[at:]) for at in range(1, len(shape))} - {1, prod(shape)})
+    yield [Placement(pitch=(row, row + gap)) for row in rows for gap in gaps if gap * GAP <= row]
+    fields = sorted(_fields(prod(shape), size), key=lambda field: field[0] < widest)
+    for _, group in groupby(fields, key=itemgetter(0)):
+        yield [Placement(swizzle=field) for field in group]
 
 
 def _fields(count: int, size: int) -> Iterator[tuple[int, int, int]]:
@@ -107,26 +122,33 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     buffer = inst.result
     shape, size = tuple(n.value for n in buffer.shape), buffer.dtype.bytes
     count = prod(shape)
+    if not accesses or count * size <= LINE:
+        return IN_ORDER, ""  # all of it is in different banks
     cost = _Cost(accesses, size)
-    before, least, _ = cost.of([IN_ORDER])[0]
+    before, least, fewest = cost.of([IN_ORDER])[0]
     if least >= WORTH * before:
         return IN_ORDER, ""
-    narrowest = max(whole, MOVE if any(a.width > 1 for a in accesses) else 1)
+    widest = max(a.width for a in accesses)
+    narrowest = max(whole, MOVE if widest > 1 else 1)
 
-    def ordered(placements: Iterable[Placement]) -> list[tuple[Placement, np.ndarray]]:
+    def ordered(*placements: Placement) -> list[_Costed]:
         """Those that there is room for, the best first."""
-        sizes = {p: p.size(count) for p in placements if p.run * size >= narrowest}
-        found = [p for p, n in sizes.items() if n * size <= room] or [IN_ORDER]
-        costs = cost.of(found)
-        keys = [(taken, issued, len(p.swizzle), sizes.get(p, count)) for (taken, _, issued), p in zip(costs.tolist(), found)]
-        return [(found[at], costs[at]) for at in sorted(range(len(found)), key=keys.__getitem__)]
+        sizes = [(p, p.size(count)) for p in placements if p.run * size >= narrowest]
+        fit = [(p, n) for p, n in sizes if n * size <= room]
+        costs = cost.of([p for p, _ in fit]).tolist() if fit else []
+        found = [_Costed(p, ideal, (taken, issued, len(p.swizzle), n)) for (p, n), (taken, ideal, issued) in zip(fit, costs)]
+        return sorted(found, key=attrgetter("key"))
 
-    found = ordered(candidates(shape, size))
-    placement, (after, ideal, _) = found[0]
-    if after > ideal:
-        firsts = {p.run: p.swizzle for p, _ in reversed(found) if p.swizzle}  # of each size of vector, the best
+    best: list[_Costed] = []
+    for group in candidates(shape, size, widest):
+        best = sorted([*best, *ordered(*group)], key=attrgetter("key"))
+        if best and best[0].key <= (least, fewest, 3, count):
+            break  # no swizzle that is left takes fewer
+    if best and best[0].key[0] > best[0].ideal:
+        firsts = {p.run: p.swizzle for p, *_ in reversed(best) if p.swizzle}  # of each size of vector, the best
         more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(count, size))
-        placement, (after, ideal, _) = ordered([placement, *(p for p in more if p.problem() is None)])[0]
+        best = ordered(best[0].placement, *(p for p in more if p.problem() is None))
+    placement, ideal, (after, *_) = best[0] if best else _Costed(IN_ORDER, least, (before, fewest, 0, count))
     turns = f"{before / least:.3g} turns of the banks to an access"
     if after > WORTH * before:
         return IN_ORDER, f"{turns}, and neither gaps nor exchanged vectors make it fewer"
@@ -190,9 +212,11 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) 
 
     for inst in insts:
         b.at(inst.loc)
-        width = inst.attr("width", 1)
-        runs = [placements[x.name].run for x in inst.operands[::2] if x.name in placements] if inst.op == "move" else []
-        piece = reduce(min, runs, width)
+        if inst.op != "move":
+            b.add(inst)
+            continue
+        width = inst.attr("width")
+        piece = min([width, *(placements[x.name].run for x in inst.operands[::2] if x.name in placements)])
         if piece >= width:
             b.add(inst)
             continue

@@ -117,7 +117,7 @@ class _Fusion:
     def refusal(self, group: list[_Sibling], nests: list[Nest], sibling: _Sibling, nest: Nest | None, between: list[int]) -> str | None:
         """Why a nest does not join a group of nests, or None. What stands between is counted from the first of the group on."""
         first = group[0]
-        written = {t.access.buffer.name for n in nests for t in n.touches if t.writes}
+        written = {a.buffer.name for n in nests for a in n.accesses if a.mode != "read"}
         for at in between:
             inst = self.insts[at]
             if not (OPS[inst.op].pure or inst.op in DECLARES or inst.op == "load" and inst.operands[0].name not in written):
@@ -135,7 +135,7 @@ class _Fusion:
         lanes = [wanted_lanes(self.insts[s.loops[0]], body) for s, body in zip((first, sibling), bodies)]
         if lanes[0] != lanes[1]:
             return f"an iteration of the one is run by {lanes[0]} lane{'s' * (lanes[0] > 1)}, of the other by {lanes[1]}"
-        if self.may_alias and any(t.writes for n in (*nests, nest) for t in n.touches):
+        if self.may_alias and any(a.mode != "read" for n in (*nests, nest) for a in n.accesses):
             return "two parameters of the kernel may be the same array"
         return next((self.meeting(met) for earlier in nests for met in meetings(earlier, nest)), None)
 
