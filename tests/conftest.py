@@ -8,9 +8,11 @@ import sys
 
 import pytest
 from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
+from host_driver import HostDriver
 
 from vxc.api import devices, dispatch, workspaces
 from vxc.driver import Compiled
+from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
 
 
@@ -64,3 +66,10 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list:
     seen, general = [], dispatch._general
     monkeypatch.setattr(dispatch, "_general", lambda *a: seen.append(a) or general(*a))
     return seen
+
+
+@pytest.fixture
+def host(monkeypatch):
+    fake = HostDriver()
+    monkeypatch.setattr(launch_module, "driver", lambda: fake)
+    return fake

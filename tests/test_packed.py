@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_launch import Device, host, refused  # noqa: F401  (`host` is a fixture)
+from fake_cuda import Device
+from test_launch import refused
 
 from vxc.driver import compile
 from vxc.interp.flat_interp import run_flat
@@ -31,7 +32,7 @@ def test_two_elements_to_a_byte(count):
     assert [(int(h) ^ 8) - 8 for h in halves[:count]] == list(range(-3, count - 3)) and not halves[count:].any()
 
 
-def test_run_numpy_sends_packed_elements(host, monkeypatch):  # noqa: F811
+def test_run_numpy_sends_packed_elements(host, monkeypatch):
     sent = []
     monkeypatch.setattr(host, "upload", lambda address, array: sent.append(array))
     monkeypatch.setattr(host, "launch", lambda *arguments: None)
@@ -42,7 +43,7 @@ def test_run_numpy_sends_packed_elements(host, monkeypatch):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_device_arrays_of_packed_elements_are_refused(host, dtype):  # noqa: F811
+def test_device_arrays_of_packed_elements_are_refused(host, dtype):
     x, y = Device(np.zeros((2, 3), np.int8), typestr="|V1"), Device(np.zeros((2, 3), np.int32))
     assert "two elements to a byte" in refused("E0703", launch, made(dtype), {"x": x, "y": y}).message
 

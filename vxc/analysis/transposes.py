@@ -13,8 +13,8 @@ from math import gcd
 
 from vxc.analysis.forms import Atom, form
 from vxc.analysis.offsets import Offsets
-from vxc.analysis.vector_width import BYTES, GLOBAL
-from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+from vxc.analysis.vector_width import BYTES
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, Access, accesses
 
 LEAST = 32  # iterations of a loop: rows of less lie in few lines of memory, which the cache keeps for the threads beside

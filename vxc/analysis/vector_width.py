@@ -19,14 +19,13 @@ from vxc.analysis.forms import Atom, Digit, Form, Unknown, atoms_of, digit, form
 from vxc.analysis.offsets import Offsets, merge, run_of, settled
 from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
 from vxc.dtypes import I64
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 from vxc.target import WARP
 
 BYTES = 16  # of the widest access
 MOST = 32  # elements of one loop
-GLOBAL = ("param", "workspace")
 MEMORY = (*GLOBAL, "shared")  # what lanes share
 _REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 

@@ -12,12 +12,11 @@ from vxc.api.calls import Calls, check_spread
 from vxc.api.devices import arch_of, cuda
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
 from vxc.binding import ArrayParam, row_major, signature
-from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
 from vxc.runtime.arrays import ArrayView
-from vxc.runtime.launch import check_overlap, run_numpy
+from vxc.runtime.launch import check_overlap, check_writable, run_numpy
 from vxc.target import DEFAULT_ARCH
 
 
@@ -46,11 +45,8 @@ def _check_outputs(made: Compiled, views: Mapping[str, ArrayView]) -> None:
     """What holds of outputs on a device holds of those that copies are written back to. Raises `VxcError` E0703, E0713."""
     declared = {p.name: p for p in signature(made.tile.params) if isinstance(p, ArrayParam)}
     for name, found in views.items():
-        mode = declared[name].mode
-        if found.readonly and mode != "in":
-            message = f"argument `{name}` is `{mode}`, but the array is read-only"
-            raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
-        check_spread(name, found, mode)
+        check_writable(declared[name], found)
+        check_spread(name, found, declared[name].mode)
     check_overlap(views, declared)
 
 

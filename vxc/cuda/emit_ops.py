@@ -13,12 +13,11 @@ from vxc.cuda.emit_body import MOVES, PLAIN, Body
 from vxc.cuda.names import ascii_name
 from vxc.cuda.text import bare, c_string
 from vxc.dtypes import F32, F64, U64, DType
-from vxc.ir.kernel import Buffer, Const, Inst, placement_of
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, placement_of
 from vxc.ir.ops import DECLARES, OPS, STILL, THREAD
 from vxc.semantics import SCALAR_OPS, c_atomic, c_cast, c_expr, c_reinterpret, c_sat, print_format
 
 
-GLOBAL = ("param", "workspace")  # the spaces of global memory
 
 
 def write_statements(body: Body) -> None:

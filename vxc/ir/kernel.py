@@ -19,6 +19,7 @@ from vxc.layout.placement import IN_ORDER, Placement
 from vxc.semantics import cast
 from vxc.source import Source, Span
 
+GLOBAL = ("param", "workspace")  # the spaces of global memory
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vxc.dtypes import BOOL, F64, I32, I64, DType
 from vxc.ir.attr_rules import attributes_problem
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value, constant
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value, constant
 from vxc.ir.ops import OPS, PLAN, OpDef, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.role_rules import Roles, roles_problem
@@ -126,7 +126,7 @@ def _move(stage: str, inst: Inst) -> str | None:
     if to.dtype is not source.dtype:
         return f"`{inst.op}` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
     if inst.op == "move.async":
-        if to.space != "shared" or source.space not in ("param", "workspace"):
+        if to.space != "shared" or source.space not in GLOBAL:
             return "`move.async` goes from global memory to shared memory"
         whole = size in (32, 64, 128) and to.dtype.bits >= 8
         return None if whole else f"{inst.attr('width')} elements of {to.dtype} are no access of 4, 8 or 16 bytes"

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions, uses
@@ -78,7 +78,7 @@ class _Copies:
         return found[0] if len(found) == 1 else None
 
     def _is_source(self, buffer: Buffer) -> bool:
-        return buffer.space in ("param", "workspace") and buffer.name not in self.written
+        return buffer.space in GLOBAL and buffer.name not in self.written
 
     def _each(self, load: int, store: int, local: int, second: int) -> bool:
         """Whether a loop loads and stores all elements of the two arrays, one for one."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from vxc.analysis.forms import Atom
 from vxc.analysis.offsets import Offsets, run_of
-from vxc.analysis.vector_width import BYTES, GLOBAL, MEMORY
-from vxc.ir.kernel import Const, Inst
+from vxc.analysis.vector_width import BYTES, MEMORY
+from vxc.ir.kernel import GLOBAL, Const, Inst
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Const, Inst, Scalar
+from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.own_elements import own_elements
@@ -181,7 +181,7 @@ class Reduction:
 def loads_of_reductions(regions: Regions) -> int:
     """How many loads of global memory stand in the reductions of a kernel."""
     inside = {i for at, inst in enumerate(regions.insts) if inst.op == "reduce" for i in regions.body(at)}
-    return sum(1 for i in inside if regions.insts[i].op == "load" and regions.insts[i].operands[0].space in ("param", "workspace"))
+    return sum(1 for i in inside if regions.insts[i].op == "load" and regions.insts[i].operands[0].space in GLOBAL)
 
 
 def bounds_of(reduce: Inst) -> tuple[int, int | None]:

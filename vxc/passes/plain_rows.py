@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vxc.ir.kernel import Const, Inst
+from vxc.ir.kernel import GLOBAL, Const, Inst
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 from vxc.passes.nest import is_parallel
@@ -37,7 +37,7 @@ def plain_row(body: Sequence[Inst]) -> PlainRow | None:
     at, end = found[0], regions.end[found[0]]
     before, inside, after = tuple(body[:at]), tuple(body[at + 1 : end]), tuple(body[end + 1 :])
     written = {a.buffer.name for inst in body for a in accesses(inst) if "w" in a.mode}
-    read = {a.buffer.name for inst in (*before, *inside) for a in accesses(inst) if a.buffer.space in ("param", "workspace")}
+    read = {a.buffer.name for inst in (*before, *inside) for a in accesses(inst) if a.buffer.space in GLOBAL}
     if written & read or not all(OPS[inst.op].pure or inst.op in _BEFORE for inst in (*before, *inside)):
         return None
     if any(inst.op in _NOT_AFTER or is_parallel(inst) for inst in after):

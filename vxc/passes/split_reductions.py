@@ -21,7 +21,7 @@ from itertools import count
 
 from vxc.dtypes import I64
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Scalar, Value
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
@@ -100,7 +100,7 @@ def reason_against(kernel: Kernel, nest: Nest, at: int) -> str | None:
         return "it is work of one block"
     if any(not _whole(loop, kernel) for loop in nest.loops):
         return "the parallel loops around it do not run from 0 over a dimension"
-    written = {a.buffer.name for inst in kernel.insts for a in accesses(inst) if "w" in a.mode and a.buffer.space in ("param", "workspace")}
+    written = {a.buffer.name for inst in kernel.insts for a in accesses(inst) if "w" in a.mode and a.buffer.space in GLOBAL}
     for i in _slice(nest, Regions.of(nest.body), at):
         inst = nest.body[i]
         if inst.op in ("print", "assert"):

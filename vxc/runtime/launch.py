@@ -115,15 +115,20 @@ def described(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]
     return {name: Described(view.shape, dtype(name, view), view.strides) for name, view in views.items()}
 
 
+def check_writable(param: ArrayParam, view: ArrayView) -> None:
+    """Raises `VxcError` E0703 for an output in an array that is read-only."""
+    if view.readonly and param.mode != "in":
+        message = f"argument `{param.name}` is `{param.mode}`, but the array is read-only"
+        raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
+
+
 def check_view(param: ArrayParam, view: ArrayView) -> None:
     """What `bind` leaves: that the array may be written, lies as declared, and is aligned."""
     name = param.name
     if param.dtype.bits == 4:
         message = f"argument `{name}` is of {param.dtype}, two elements to a byte, and no device array describes such"
         raise VxcError(Diagnostic("E0703", message, help="declare it u8[..., N // 2] and take the halves apart, or call run_numpy()"))
-    if view.readonly and param.mode != "in":
-        message = f"argument `{name}` is `{param.mode}`, but the array is read-only"
-        raise VxcError(Diagnostic("E0703", message, help="pass a writable array"))
+    check_writable(param, view)
     dense = row_major(view.shape)
     if param.strides is None and view.size and any(n > 1 and s != d for n, s, d in zip(view.shape, view.strides, dense)):
         message = f"argument `{name}` has strides {list(view.strides)}, but the kernel declares it contiguous (strides {list(dense)})"
