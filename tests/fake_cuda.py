@@ -222,14 +222,29 @@ Tensor.__module__ = "torch"
 _DTYPES = {dtype: TorchDType(dtype) for dtype in DTYPES.values()}
 
 
+class TensorGuards:
+    """As torch's: tells tensors from those that it was made of."""
+
+    def __init__(self, *tensors, dynamic_dims_sizes, dynamic_dims_strides):
+        self.known = [self.seen(t) for t in tensors]
+
+    def seen(self, t):
+        return isinstance(t, Tensor) and (t.shape, t.stride(), t.dtype, t.ordinal, t.negated, t.layout)
+
+    def check(self, *tensors):
+        return [self.seen(t) for t in tensors] == self.known
+
+
 class FakeTorch(SimpleNamespace):
     """`stream` is the current stream, on every device."""
 
     def __init__(self):
-        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0", Tensor=Tensor)
+        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.11", Tensor=Tensor)
         for dtype, native in _DTYPES.items():
             setattr(self, dtype.numpy_name, native)
-        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)
+        guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+        current = {"_cuda_getCurrentRawStream": lambda device: self.stream, "_cuda_getDevice": lambda: self.device_now}
+        self._C = SimpleNamespace(_dynamo=guards, **current)
         self.device = lambda kind, at: at
 
     def empty_strided(self, shape, strides, dtype, device):
