@@ -210,6 +210,29 @@ class Tensor:
         return False
 
 
+class GPUArray(Device):
+    """As PyCUDA's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    gpudata = property(lambda self: self.array.ctypes.data)
+
+
+class DeviceNDArray(Device):
+    """As Numba's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    device_ctypes_pointer = property(lambda self: SimpleNamespace(value=self.array.ctypes.data))
+    stream = 0
+
+
+GPUArray.__module__, DeviceNDArray.__module__ = "pycuda.gpuarray", "numba.cuda.cudadrv.devicearray"
+EMPTY = {
+    "pycuda": SimpleNamespace(gpuarray=SimpleNamespace(empty=lambda shape, dtype: GPUArray(np.empty(shape, dtype)))),
+    "numba": SimpleNamespace(cuda=SimpleNamespace(device_array=lambda shape, dtype: DeviceNDArray(np.empty(shape, dtype)))),
+}
+"""The modules of the two, as far as calls look at them."""
+
+
 class TorchDType:
     def __init__(self, dtype: DType):
         self.vxc = dtype
