@@ -196,18 +196,3 @@ def test_what_is_refused_leaves_the_device_usable(torch):
     with pytest.raises(vxc.LaunchError, match="freed"):
         k(freed, 1)
     assert torch.equal(k(x, 1), x + 1)
-
-
-def test_two_devices(torch):
-    if torch.cuda.device_count() < 2:
-        pytest.skip("there is one GPU")
-    k = vxc.kernel(SHIFT)
-    arrays = [torch.randn(1000, device=f"cuda:{d}") for d in range(torch.cuda.device_count())]
-    for n in range(3):
-        for x in arrays:
-            y = k(x, n)
-            assert y.device == x.device and torch.equal(y, x + n)
-    with pytest.raises(vxc.LaunchError, match="several devices"):
-        k(arrays[0], torch.empty(1000, device="cuda:1"), 1)
-    bound = [k.bind(x, torch.empty_like(x), 5) for x in arrays]
-    assert all(torch.equal(b(), x + 5) for b, x in zip(bound, arrays))
