@@ -25,6 +25,7 @@ from vxc.ir.plan import Plan
 from vxc.runtime.parameters import _C_TYPES
 
 SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+FOREIGN = range(1 << 59, 1 << 60)  # addresses of a context that is not the primary one
 SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
 
 
@@ -49,6 +50,9 @@ class FakeCuda:
         if address == 64:
             raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
         return int(address in SECOND)
+
+    def is_foreign(self, address, device):
+        return address in FOREIGN
 
     def current_device(self):
         return self.current
