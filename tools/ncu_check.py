@@ -75,6 +75,7 @@ CASES = (
 METRICS = {
     "global load requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", ("global", "load", "requests")),
     "global load sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", ("global", "load", "sectors")),
+    "global load sectors from L2": ("l1tex__m_xbar2l1tex_read_sectors_mem_lg_op_ld.sum", ("global", "load", "sectors")),
     "global store requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", ("global", "store", "requests")),
     "global store sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", ("global", "store", "sectors")),
     "shared load requests": ("smsp__sass_inst_executed_op_shared_ld.sum", ("shared", "load", "requests")),
@@ -171,7 +172,7 @@ def record() -> int:
     arch = for_capability(driver().capability(0)).name
     found = rows(arch, measured(done.stdout + done.stderr))
     for row in found:
-        print(f"{row['kernel']:28} {row['metric']:22} counted {row['counted']:>7,} measured {row['measured']:>7,} ratio {row['ratio']}")
+        print(f"{row['kernel']:28} {row['metric']:27} counted {row['counted']:>7,} measured {row['measured']:>7,} ratio {row['ratio']}")
     whole = {"device": driver().device_name(0), "arch": arch, "rows": found}
     write_file(str(RECORD), lambda file: file.write((json.dumps(whole, indent=1) + "\n").encode()))
     return DIFFERENT if beyond(found) else 0
