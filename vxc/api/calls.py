@@ -23,6 +23,7 @@ from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import target as target_of
 
+_OPTIONS = ("stream", "device")
 _LIMIT = 4096  # prepared calls of a kernel
 
 
@@ -52,6 +53,11 @@ class Calls:
         self.deciding: frozenset[str] = frozenset()  # scalars that are part of the key
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
         self._prepared: dict[tuple, Prepared] = {}
+
+    def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
+        options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
+        return {name: value for name, value in keywords.items() if name not in options}, options
 
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from vxc.api.errors import expect
 from vxc.diag import Diagnostic, VxcError
-from vxc.runtime.arrays import ArrayView
+from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver, driver, unavailable
 from vxc.target import DEFAULT_ARCH, Target, for_capability
 from vxc.target import target as target_of
@@ -29,6 +31,23 @@ def _count(found: Driver) -> int:
 
 def device_count(found: Driver) -> int:
     return _count(found)
+
+
+def named_device(device: Any) -> str | int:
+    """What `device=` of a call says: CPU, or the number of a GPU, 0 for None. Raises `VxcError` E0709 for what is neither, E0703 for a
+    GPU that is not there.
+    """
+    if device is None or device == CPU:
+        return device or 0
+    written = re.fullmatch(r"cuda(?::(\d+))?", str(device))
+    number = int(written[1] or 0) if written else device
+    if isinstance(number, bool) or not isinstance(number, int):
+        message = f'`device` is {device!r}, and runs are on "cpu" or on the GPU of a number'
+        raise VxcError(Diagnostic("E0709", message, help='pass device="cpu", which interprets, or device=0'))
+    count = device_count(cuda())
+    if not 0 <= number < count:
+        raise VxcError(Diagnostic("E0703", f"there is no device {number}", help=f"there are {count}, counted from 0"))
+    return number
 
 
 @cache

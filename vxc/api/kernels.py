@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vxc.api.ahead import Compiled, views_of
@@ -11,11 +12,14 @@ from vxc.api.arguments import matched, parameters
 from vxc.api.calls import Calls
 from vxc.api.compiling import Recipe, Specialiser
 from vxc.api.devices import arch_named, default_arch
-from vxc.api.dispatch import Dispatched, bound
+from vxc.api.dispatch import Dispatched, away, bound, on_host
 from vxc.api.errors import translated
 from vxc.api.specialise import fixed
+from vxc.diag import VxcError
 from vxc.dtypes import DType
 from vxc.frontend import syntax
+from vxc.frontend.check import unknown_defines
+from vxc.frontend.items import collect
 from vxc.frontend.parse import parse
 from vxc.target import Target
 
@@ -62,22 +66,29 @@ class Kernel(Dispatched):
     def define(self, **values: int | bool | str) -> Kernel:
         """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names.
 
-        Raises `CompileError` for a value of the wrong kind; a name that the file does not have shows when the kernel is called.
+        Raises `CompileError` for a value of the wrong kind and for a name that the file does not have.
         """
         with translated():
+            source = self._calls.recipe.source
+            unknown = unknown_defines(collect(parse(source), source), values)
+            if unknown:
+                raise VxcError(unknown)
             named = {name: fixed(self._item, name, value) for name, value in values.items()}
         return Kernel(self._calls.recipe.defining(named), self._item, self._calls.target)
 
     def bind(self, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """The call with all its arguments, checked once: `b = k.bind(x, y, n)`, then `b()` enqueues it and gives the `out` arrays.
 
-        For arrays on a device. It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call
-        goes to the stream that is then current.
+        It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call goes to the stream that
+        is then current. With `device="cpu"`, and for NumPy arrays, `b()` does what the call does, copies included.
         """
-        stream = keywords.pop("stream", None)
+        keywords, options = self._calls.split(keywords)
         with translated(self.name):
-            call = self._calls.checked(matched(self.name, self._calls.params, args, keywords), stream)
-            return bound(self._calls, call, fixed=stream is not None)
+            given = matched(self.name, self._calls.params, args, keywords)
+            if on_host(given, options):
+                return partial(away, self._calls, given, options)
+            stream = options.get("stream")
+            return bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
 
     def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
