@@ -51,9 +51,10 @@ memory itself and what keeps its address.
 class _Configs(dict):
     """Launch configurations by stream."""
 
-    def __init__(self, cuda: Driver, grid: int, threads: int, shared: int) -> None:
+    def __init__(self, cuda: Driver, launch: Launch) -> None:
         super().__init__()
-        self._make = lambda stream: cuda.launch_config((grid, 1, 1), (threads, 1, 1), shared, stream)
+        grid, block, shared = (launch.grid, 1, 1), (launch.kernel.attr("threads"), 1, 1), launch.kernel.attr("shared_bytes", 0)
+        self._make = lambda stream: cuda.launch_config(grid, block, shared, stream, early=launch.early)
 
     def __missing__(self, stream: int) -> Any:
         if len(self) >= 1024:  # streams come and go
@@ -113,7 +114,7 @@ class Prepared:
     def _step(self, cuda: Driver, binary: Binary, launch: Launch, table: int) -> Step:
         shared = launch.kernel.attr("shared_bytes", 0)
         function = loaded(cuda, binary.cubin, kernel_symbol(launch.kernel.name), self.device, shared)
-        return Step(function, _Configs(cuda, launch.grid, launch.kernel.attr("threads"), shared), table)
+        return Step(function, _Configs(cuda, launch), table)
 
     def slot(self) -> Slot:
         """A new one, its constants and tables filled in."""
