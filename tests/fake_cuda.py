@@ -51,7 +51,7 @@ class FakeCuda:
             raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
         return int(address in SECOND)
 
-    def is_foreign(self, address, device):
+    def is_foreign(self, address):
         return address in FOREIGN
 
     def current_device(self):
@@ -108,10 +108,10 @@ class FakeCuda:
     def set_max_dynamic_shared(self, function, nbytes):
         pass
 
-    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1)):
+    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1), early=False):
         return grid, block, shared, stream
 
-    def launch(self, function, grid, block, shared, stream, parameters):
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
         self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
 
     def raw_launch(self):

@@ -125,7 +125,7 @@ def test_a_parameter_may_be_called_as_an_option(torch):
 
 def test_names_that_the_file_does_not_have_are_told_at_once():
     k = vxc.kernel("kernel fill<B = 1>(x: f32[N], out y: i32[N]) { parallel i in N { y[i] = B as i32; } }")
-    with pytest.raises(vxc.CompileError, match="`-D BM`: nothing in the file is a generic or dimension of that name"):
+    with pytest.raises(vxc.CompileError, match="`BM` is defined, and nothing in the file is a generic or dimension of that name"):
         k.define(BM=7)
 
 

@@ -73,9 +73,10 @@ def default_arch() -> str:
     return DEFAULT_ARCH if unavailable() else arch_of(driver(), 0)
 
 
-def device_of(found: Driver, views: Mapping[str, ArrayView], empty: int) -> int:
-    """The one device that all arrays lie on, or `empty` where all are empty. Raises `VxcError` E0703 for several, for memory that
-    CUDA does not know, and for that of another context.
+def device_of(found: Driver, views: Mapping[str, ArrayView], said: Mapping[str, int], empty: int) -> int:
+    """The one device that all arrays lie on, or `empty` where all are empty; `said` has that of arrays that tell theirs.
+
+    Raises `VxcError` E0703 for several, for memory that CUDA does not know, and for that of another context.
     """
     places: dict[int, str] = {}
     for name, view in views.items():
@@ -83,14 +84,15 @@ def device_of(found: Driver, views: Mapping[str, ArrayView], empty: int) -> int:
             continue
         try:
             device = found.device_of(view.ptr)
+            foreign = found.is_foreign(view.ptr)
         except VxcError as error:
             message = f"argument `{name}` is at address {view.ptr:#x}, and CUDA knows of no memory there"
             raise VxcError(Diagnostic("E0703", message, notes=(error.diagnostics[0].message,), help="was it freed?")) from None
-        if found.is_foreign(view.ptr, device):
-            message = f"argument `{name}` is memory of another CUDA context than the primary one of device {device}, which kernels run in"
+        if foreign:
+            message = f"argument `{name}` is memory of a CUDA context that is not the primary one of its device, in which kernels run"
             hint = "make arrays in the primary context: with PyCUDA, import pycuda.autoprimaryctx in place of pycuda.autoinit"
             raise VxcError(Diagnostic("E0703", message, help=hint))
-        places.setdefault(device, name)
+        places.setdefault(said.get(name, device), name)
     if len(places) > 1:
         listed = ", ".join(f"`{name}` on device {device}" for device, name in places.items())
         raise VxcError(Diagnostic("E0703", f"the arguments lie on several devices: {listed}", help="move them to one device"))

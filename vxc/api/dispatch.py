@@ -16,13 +16,12 @@ from vxc.api.calls import Calls, Checked
 from vxc.api.devices import cuda, device_count, named_device
 from vxc.api.errors import translated
 from vxc.api.fronts import Front, writable
-from vxc.api.host import copied, interpreted
 from vxc.api.libraries import Library, is_array
 from vxc.api.prepared import CODES, ByStream
+from vxc.api.signatures import Signature
 from vxc.binding import fit_scalar
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, DTYPES
-from vxc.frontend import syntax
 from vxc.runtime.arrays import CPU
 
 
@@ -33,8 +32,8 @@ class Dispatched(partial):
     def __new__(cls, *_: Any) -> Dispatched:
         return super().__new__(cls, _in_full)
 
-    def __init__(self, item: syntax.Kernel, calls: Calls) -> None:
-        self._item, self._calls = item, calls
+    def __init__(self, signature: Signature, calls: Calls) -> None:
+        self._signature, self._calls = signature, calls
         self._fronts: dict[str, Front] = {}
         self._install(None)
         _ALL.add(self)
@@ -52,7 +51,7 @@ class Dispatched(partial):
         """Puts a call into the fast path for its library, which becomes that of the kernel."""
         front = self._fronts.get(library.module)
         if front is None or front.deciding != self._calls.deciding:
-            scalars = {p.name: DTYPES.get(p.type.name) for p in self._item.params if not p.type.dims}
+            scalars = {p.name: DTYPES.get(p.dtype) for p in self._calls.params if not p.array}
             if not writable(self._calls.params) or not all(dtype and dtype.name in CODES for dtype in scalars.values()):
                 return  # a scalar of generic type is packed as each call has it
             if any(scalars[name].is_float for name in self._calls.deciding):
@@ -107,6 +106,8 @@ def on_host(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 def away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Such a call, interpreted or by copies."""
+    from vxc.api.host import copied, interpreted
+
     with translated(calls.recipe.name):
         device = named_device(options.get("device"))
         if options.get("stream") is not None:

@@ -162,6 +162,12 @@ def package(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
+def ordinal(array: Any) -> int | None:
+    """The device that an array says it is on, None where those of its library do not say."""
+    row = LIBRARIES.get(package(array))
+    return row.ordinal(array) if row and row.ordinal else None
+
+
 def library_of(arrays: Iterable[Any]) -> Library | None:
     """The library whose stream a call follows and in which its missing outputs are allocated: that of the first array whose library has
     a current stream, else of the first that has one at all.

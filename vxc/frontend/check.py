@@ -6,7 +6,7 @@ kernel or program, or a whole file. All that is wrong is reported at once, in so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Union
@@ -31,6 +31,7 @@ from vxc.frontend.items import Items, Resolve, collect, read_beside
 from vxc.frontend.node import walk
 from vxc.frontend.rows import check_uses
 from vxc.frontend.scope import At, Scope, State, suggestion
+from vxc.frontend.selection import no_kernel
 from vxc.frontend.signature import Signature, signature
 from vxc.frontend.typed import Example, TypedKernel
 from vxc.frontend.typed_program import TypedProgram
@@ -40,13 +41,6 @@ from vxc.source import Source
 Defines = Mapping[str, int | bool | DType]
 NO_DEFINES: Defines = MappingProxyType({})
 Typed = Union[TypedKernel, TypedProgram]
-
-
-def no_kernel(source: Source) -> VxcError:
-    """The error for a file without what is to be compiled (E0234)."""
-    what = "defines no kernel" if source.text.strip() else "is empty"
-    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
-    return VxcError(Diagnostic("E0234", f"{source.name} {what}", source, help=hint))
 
 
 def kernel_names(module: syntax.Module) -> list[str]:
@@ -81,7 +75,7 @@ def check(
     if name not in known:
         hint = suggestion(name, known, f"there is {listed(known)}")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
-    errors = items.errors + unknown_defines(items, defines)
+    errors = items.errors + _unknown_defines(items, defines)
     checked, found = _checked(items, name, defines, reduce_chunk)
     _raise(source, errors + found)
     return checked
@@ -92,7 +86,7 @@ def check_module(
 ) -> list[Typed]:
     """Every kernel and program of a file, but for kernels whose generics only a call fixes. Raises VxcError with what is wrong in any."""
     items = collect(module, source, resolve)
-    errors = items.errors + unknown_defines(items, defines) + _stray_examples(items, source)
+    errors = items.errors + _unknown_defines(items, defines) + _stray_examples(items, source)
     checked = []
     called = {node.func.name for node in walk(module) if isinstance(node, syntax.Call)}
     for item in module.items:
@@ -121,8 +115,7 @@ def _raise(source: Source, errors: list[Diagnostic]) -> None:
         raise VxcError(sorted(once.values(), key=lambda d: (d.source is not source, d.span or (0, 0))))
 
 
-def unknown_defines(items: Items, defines: Collection[str]) -> list[Diagnostic]:
-    """An error (E0229) for each name that no header of the file has."""
+def _unknown_defines(items: Items, defines: Defines) -> list[Diagnostic]:
     headers = [item for item, _ in (*items.kernels.values(), *items.programs.values())]
     known = {g.name for item in headers for g in item.generics}
     known |= {n.name for item in headers for p in item.params for d in p.type.dims for n in walk(d) if isinstance(n, syntax.Name)}

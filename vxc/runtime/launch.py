@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.exceptions import TooHardError
 
-from vxc.binding import ArrayParam, Binding, Described, signature
+from vxc.binding import ArrayParam, Binding, Described, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
-from vxc.interp.flat_memory import poisoned, row_major, span
+from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView, describe, describe_device
@@ -252,7 +252,8 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
                 shared = step.kernel.attr("shared_bytes", 0)
                 function = loaded(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
-                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), shared, stream, pack(packed))
+                threads = step.kernel.attr("threads")
+                cuda.launch(function, (step.grid, 1, 1), (threads, 1, 1), shared, stream, pack(packed), early=step.early)
     finally:
         for address in held.values():
             cuda.free_async(address, stream)
