@@ -48,6 +48,21 @@ def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(torch):
         k(*map(Tensor, views))
 
 
+def test_an_array_that_speaks_dlpack_alone_is_interpreted():
+    """As those of JAX on the CPU; they cannot be written."""
+
+    class Only:
+        def __init__(self, array):
+            self.__dlpack__ = array.__dlpack__
+            self.__dlpack_device__ = array.__dlpack_device__
+
+    x = floats(4)
+    assert np.array_equal(vxc.kernel(SCALE)(Only(x), 2.0, device="cpu"), 2 * x)
+    x.flags.writeable = False
+    with pytest.raises(vxc.LaunchError, match="`y` is `out`, but the array is read-only"):
+        vxc.kernel(SCALE)(floats(4), 2.0, Only(x), device="cpu")
+
+
 def test_a_masked_array_is_refused(cuda):
     x = np.ma.masked_array(floats(4), mask=[0, 1, 0, 0])
     for device in ("cpu", None):
