@@ -45,6 +45,34 @@ def test_debug_builds_check_indices_divisors_and_assertions():
     assert "vx_fail" not in body(text, params, file="f.vx")
 
 
+OVERLAPPING = """
+plan @k(%N: i64, @x: f32[%N] in, @y: f32[%N] out) {
+  workspace @w: f32[%N]
+  launch @first[1](%N, @x, @w)
+  launch @second[1](%N, @w, @x, @y) {early=true}
+}
+kernel @first(%N: i64, @x: f32[%N] in, @w: f32[%N] out) stage=thread {threads=32} {
+  %v: f32 = load @x, 0
+  store @w, 0, %v
+}
+kernel @second(%N: i64, @w: f32[%N] in, @x: f32[%N] in, @y: f32[%N] out) stage=thread {threads=32} {
+  %v: f32 = load @w, 0
+  store @y, 0, %v
+}
+"""
+
+
+def test_an_early_kernel_waits_before_all_else_and_loads_nothing_before_that():
+    made = emit(plan(OVERLAPPING))
+    first, second = made.split("// kernel ")[1:]
+    assert ") {\n  vx_allow_launch();\n" in first and "vx_await_launch" not in first
+    assert "const float* w, const float* x, float* y) {\n  vx_await_launch();\n" in second
+    assert "vx_allow_launch" not in second
+    ptx = compile_cuda(made, "k.cu", "sm_90a").ptx
+    assert ptx.index("griddepcontrol.wait") < ptx.rindex("ld.global") and "ld.global.nc" not in ptx[ptx.index(".entry second") :]
+    assert "vx_" not in emit(plan(OVERLAPPING.replace(" {early=true}", "")))
+
+
 EXTERN = """
 extern @c, %a {cuda="return __sinf(x);", name="fast", params="x"} !2:5
   store @c, %a
