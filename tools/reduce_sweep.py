@@ -3,10 +3,10 @@
     python tools/reduce_sweep.py [-o FILE]      on a machine with a GPU: measures, writes results/reduce_sweep.json, or FILE
     python tools/reduce_sweep.py --plot         anywhere with matplotlib: draws results/reduce_sweep.png from it
 
-Every variant is compiled first, side by side in all cores, then checked against float64 and timed: the median of `do_bench`, which flushes
-the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for each multiprocessor of
-an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill the device. `ratio`
-is the time over the least for the same row and threads.
+Every variant is compiled first, side by side in all cores, then checked against float64 and timed: the median of replays of a CUDA
+graph of the launch, each from a flushed L2 cache (`vxc.runtime.timing`), so that the time of the host is not in it. `grid` 132 is a
+block for each multiprocessor of an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel,
+whose blocks fill the device. `ratio` is the time over the least for the same row and threads.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 from vxc.cuda.nvrtc import Binary
 from vxc.driver import compile
 from vxc.ir.plan import Plan
+from vxc.runtime.driver import driver
+from vxc.runtime.timing import Stopwatch, stopwatch
 from vxc.source import Source
 
 RECORD = Path(__file__).resolve().parent / "results" / "reduce_sweep.json"
@@ -72,10 +74,9 @@ def made(variant: Variant) -> Made:
     return Made(source, compiled.plan, compiled.binary)
 
 
-def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]]) -> dict[str, Any]:
+def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]], watch: Stopwatch) -> dict[str, Any]:
     """A row of the record. Raises ValueError for a wrong sum."""
     import torch
-    from triton.testing import do_bench
 
     from vxc.runtime.launch import launch
 
@@ -88,7 +89,7 @@ def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         launch(kernel, {"q": q, "k": k, "s": s})
-    ms = do_bench(graph.replay, warmup=1, rep=5, return_mode="median")
+    ms = watch.milliseconds(graph.replay, warmup=1, rep=5)
     (used,) = kernel.binary.kernels.values()
     found = {"registers": used.registers, "spills": used.spill_stores + used.spill_loads, "stack": used.stack, "ms": round(ms, 5)}
     return variant._asdict() | found
@@ -109,10 +110,11 @@ def sweep(path: Path) -> None:
         product_ = q.double() * k.double()
         operands[hd] = (q, k, product_.sum(1), product_.abs().sum(1), torch.empty(len(q), device="cuda"))
     rows = []
-    for at, (variant, kernel) in enumerate(zip(variants, kernels, strict=True)):
-        rows.append(measured(variant, kernel, operands))
-        if at % 40 == 0:
-            print(f"{at} of {len(variants)} timed after {time.perf_counter() - start:.1f} s", flush=True)
+    with stopwatch(driver()) as watch:
+        for at, (variant, kernel) in enumerate(zip(variants, kernels, strict=True)):
+            rows.append(measured(variant, kernel, operands, watch))
+            if at % 40 == 0:
+                print(f"{at} of {len(variants)} timed after {time.perf_counter() - start:.1f} s", flush=True)
     least: dict[tuple[int, ...], float] = {}
     for row in rows:
         key = (row["hd"], row["grid"], row["block"])

@@ -19,7 +19,7 @@ from vxc.ir.plan import Plan
 from vxc.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TIMING = Path(__file__).parent / "timing.py"
+TIMING = (Path(__file__).parent / "timing.py", ROOT / "vxc" / "runtime" / "timing.py")
 ALWAYS = ("copy", "torch", "inductor")
 EPSILON = 1e-5
 
@@ -125,7 +125,7 @@ def compiled(case: Case, arch: str) -> Compiled:
 def facts(case: Case, made: Compiled) -> dict[str, str]:
     """How the line of `vxc` says what ran: sample, arch, the -D of `vxc compile`, and the key of all this."""
     flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
-    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": key(made, TIMING)}
+    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": key(made, *TIMING)}
 
 
 def kernel(case: Case, arch: str) -> Kernel:
