@@ -9,8 +9,9 @@ import sys
 import pytest
 from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
 from host_driver import HostDriver
+from timed_cuda import TimedCuda
 
-from vxc.api import devices, dispatch, workspaces
+from vxc.api import dispatch, workspaces
 from vxc.driver import Compiled
 from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
@@ -44,9 +45,18 @@ def pytest_terminal_summary(terminalreporter) -> None:
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     """The driver in memory, in place of the real one."""
-    fake = FakeCuda()
-    monkeypatch.setattr(devices, "driver", lambda: fake)
-    monkeypatch.setattr("vxc.runtime.launch.driver", lambda: fake)
+    return _installed(FakeCuda(), monkeypatch)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> TimedCuda:
+    """The same with a clock."""
+    return _installed(TimedCuda(), monkeypatch)
+
+
+def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    for home in ("vxc.api.devices", "vxc.runtime.launch", "vxc.cli.bench"):
+        monkeypatch.setattr(f"{home}.driver", lambda: fake)
     monkeypatch.setattr(workspaces, "_ALL", {})
     monkeypatch.setattr(Compiled, "binary", without_nvrtc(fake))
     return fake

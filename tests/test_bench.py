@@ -193,7 +193,8 @@ def test_what_fails_is_said_and_the_others_are_timed(monkeypatch):
     }  # fmt: skip
     for name, value in world.items():
         monkeypatch.setattr(timing, name, value)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(get_device_name=lambda: "H", empty_cache=list, current_device=int)))
+    cuda = SimpleNamespace(get_device_name=lambda: "H", empty_cache=list, current_device=int)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     lines, problems = timing.measured(SUM, kernel, None)
     assert [(row["impl"], row["ms"], row["relerr"]) for row in lines] == [
         ("vxc", 3, 0.5), ("copy", 4, 0.5), ("torch", 5, 0.5), ("inductor", 8, 0.5),

@@ -5,9 +5,10 @@ Method, the same for all implementations of a case:
 - Inputs are random normal numbers (bytes: all values), shared by all. Outputs hold NaN before the run that is checked. The error is
   the greatest difference from torch's result in float64 over the greatest magnitude; beyond `TOLERANCE` a result is no result.
 - A call is captured in a CUDA graph once it has run twice, and what is timed is the replay of the graph. Python, launch checks
-  and allocation cost the host more than short kernels run, and events around a call would count the time in which the device waits for
-  them. A replay costs the host less than the flush of L2 before it takes, and the device half a microsecond. One call is timed as it is, `torch.Tensor.copy_`: the driver, to which torch leaves it, took
-  half as long again in a graph, and the call costs the host little.
+  and allocation cost the host more than short kernels run, and events around a call would count the time in which the device
+  waits for them. A replay costs the host less than the flush of L2 before it takes, and the device half a microsecond. One call
+  is timed as it is, `torch.Tensor.copy_`: the driver, to which torch leaves it, took half as long again in a graph, and the call
+  costs the host little.
 - `vxc.runtime.timing` flushes L2 before each replay and has all implementations take turns for some rounds. A figure is the median of
   its rounds. So figures of one case compare; those of two runs do not.
 """
