@@ -60,6 +60,11 @@ def _without_driver(path: Path, patch: pytest.MonkeyPatch) -> None:
     driver_module._bindings()
 
 
+def _without_torch(path: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(sys.modules, "torch", None)
+    kernel(KERNEL.text).as_torch_op("lib::k", out=True)
+
+
 def _full(path: Path, patch: pytest.MonkeyPatch) -> None:
     status = type("Status", (), {"name": "CUDA_ERROR_OUT_OF_MEMORY", "__int__": lambda self: 2})()
     Driver(SimpleNamespace(cuMemAlloc=lambda n: (status, 0), cuGetErrorString=lambda s: (0, b"out of memory"))).allocate(8)
@@ -122,6 +127,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "E0602": (_old_nvrtc, "NVRTC "),
     "E0603": (_without_driver, "the package cuda-bindings cannot be imported"),
     "E0604": (_full, "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"),
+    "E0605": (_without_torch, "torch cannot be imported"),
     "E0701": (lambda path, patch: target("sm_1"), "vxc does not compile for `sm_1`, which is older than sm_80"),
     "E0703": (lambda path, patch: describe([1], "x"), "argument `x` is no array: a list"),
     "E0709": (lambda path, patch: stream_handle("default"), "`stream` is a str, which is no CUDA stream"),

@@ -35,11 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
-    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
-    if reasons:
+    skipped = terminalreporter.stats.get("skipped", [])
+    gpu = [report for report in skipped if "gpu" in getattr(report, "keywords", ())]  # a file that is skipped whole has none
+    reasons = {report: report.longrepr[2].removeprefix("Skipped: ") for report in skipped}
+    if gpu:
         terminalreporter.write_sep("=", "GPU tests did not run", yellow=True)
-        terminalreporter.write_line(f"{len(reasons)} skipped: {reasons[0]}")
+        terminalreporter.write_line(f"{len(gpu)} skipped: {reasons[gpu[0]]}")
+    for reason in sorted({text for report, text in reasons.items() if report not in gpu}):
+        terminalreporter.write_line(f"also skipped: {reason}")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from vxc.codes import CODES
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "vxc"
 LONGEST, WIDEST = 350, 140  # lines of a file, columns of a line
-OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich")  # may be imported where they are used
+OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "torch")  # may be imported where they are used
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (

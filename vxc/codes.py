@@ -100,6 +100,7 @@ _ERRORS = {
     "E0602": "an architecture that this NVRTC does not know",
     "E0603": "no CUDA driver, device or bindings",
     "E0604": "a CUDA call that failed",
+    "E0605": "a Python package that is not installed",
     # E07xx: targets, arguments and launches
     "E0701": "an unknown target",
     "E0702": "CUDA text that NVRTC rejects",
