@@ -149,5 +149,6 @@ def dtype_of(torch: Any, tensor: Any, name: str) -> DType:
     """The dtype of a tensor. Raises `VxcError` E0704 for one that kernels lack."""
     found = next((d for d in DTYPES.values() if getattr(torch, d.numpy_name, None) == tensor.dtype), None)
     if found is None:
-        raise VxcError(Diagnostic("E0704", f"argument `{name}` is of {tensor.dtype}, which kernels lack", help=f"there is {', '.join(DTYPES)}"))
+        message = f"argument `{name}` is of {tensor.dtype}, which kernels lack"
+        raise VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
     return found
