@@ -63,7 +63,7 @@ class Size:
 )  # fmt: skip
 def test_a_schema_says_what_is_taken_written_and_given(signature, returned, out):
     k = kernel(signature)
-    assert schema(k._item, k._calls.params, True) == returned and schema(k._item, k._calls.params, False) == out
+    assert schema(k._signature, True) == returned and schema(k._signature, False) == out
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def test_a_schema_says_what_is_taken_written_and_given(signature, returned, out)
 def shapes(of: vxc.Kernel, scalars=None, **arrays) -> dict[str, tuple[str, list[str]]]:
     """What the outputs are, in text; an array is given as its dtype and its shape, names standing for sizes that are not known."""
     given = {n: (DTYPES[t], tuple(Size(s) if isinstance(s, str) else s for s in shape)) for n, (t, *shape) in arrays.items()}
-    found = Shapes(of._calls.recipe, of._item)(given, scalars or {})
+    found = Shapes(of._calls.recipe, of._signature)(given, scalars or {})
     return {name: (dtype.name, [str(size) for size in shape]) for name, (dtype, shape) in found.items()}
 
 

@@ -15,12 +15,11 @@ from vxc.api.calls import Calls, Checked
 from vxc.api.devices import cuda, device_count
 from vxc.api.errors import translated
 from vxc.api.fronts import Front, writable
-from vxc.api.host import copied, interpreted
 from vxc.api.libraries import Library, is_array
 from vxc.api.prepared import CODES
+from vxc.api.signatures import Signature
 from vxc.binding import fit_scalar
 from vxc.dtypes import BOOL, DTYPES
-from vxc.frontend import syntax
 
 CPU = "cpu"
 _OPTIONS = ("stream", "device")
@@ -32,8 +31,8 @@ class Dispatched:
     def __new__(cls, *_: Any) -> Dispatched:
         return super().__new__(type(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__}))
 
-    def __init__(self, item: syntax.Kernel, calls: Calls) -> None:
-        self._item, self._calls = item, calls
+    def __init__(self, signature: Signature, calls: Calls) -> None:
+        self._signature, self._calls = signature, calls
         self._fronts: dict[str, Front] = {}
         self._installed: Front | None = None
         _ALL.add(self)
@@ -50,7 +49,7 @@ class Dispatched:
         """Puts a call into the fast path for its library, which becomes that of the kernel."""
         front = self._fronts.get(library.module)
         if front is None or front.deciding != self._calls.deciding:
-            scalars = {p.name: DTYPES.get(p.type.name) for p in self._item.params if not p.type.dims}
+            scalars = {p.name: DTYPES.get(p.dtype) for p in self._calls.params if not p.array}
             if not writable(self._calls.params) or not all(dtype and dtype.name in CODES for dtype in scalars.values()):
                 return  # a scalar of generic type is packed as each call has it
             packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
@@ -84,6 +83,8 @@ def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any
     with translated(calls.recipe.name):
         given = matched(calls.recipe.name, calls.params, args, keywords)
         if device is not None or _all_numpy(given):
+            from vxc.api.host import copied, interpreted
+
             return result(interpreted(calls, given) if device == CPU else copied(calls, given, device or 0))
         call = calls.checked(given, options.get("stream"))
         calls.run(call)

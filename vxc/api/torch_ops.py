@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from vxc.api.arguments import Parameter
-from vxc.api.compiling import Recipe, checked
+from vxc.api.building import checked
 from vxc.api.errors import translated
 from vxc.api.libraries import torch_dtype
-from vxc.api.specialise import Define, declared_dims
+from vxc.api.signatures import Parameter, Signature
+from vxc.api.specialise import Define, Recipe, generics_of, sizes
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, DTYPES, DType
-from vxc.frontend import dims, syntax, typed
+from vxc.frontend import dims, typed
 from vxc.frontend.check import Typed
-from vxc.frontend.examples import Given, generic_values
+from vxc.runtime.arrays import ArrayView
 
 Shape = tuple[Any, ...]  # of ints, or of sizes that are not known yet
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*::[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -40,12 +40,11 @@ def imported() -> Any:
     return torch
 
 
-def schema(item: syntax.Kernel, params: Sequence[Parameter], returned: bool) -> str:
+def schema(kernel: Signature, returned: bool) -> str:
     """How torch declares the operator: with `returned`, `out` arrays are what it gives, else arguments that it writes."""
-    taken = [p for p in params if not (returned and p.mode == "out")]
-    dtypes = {p.name: DTYPES.get(p.type.name) for p in item.params}
-    arguments = [f"{_type(p, dtypes[p.name], at)} {argument_name(p.name, at)}" for at, p in enumerate(taken)]
-    count = len(params) - len(taken)
+    taken = [p for p in kernel.params if not (returned and p.mode == "out")]
+    arguments = [f"{_type(p, at)} {argument_name(p.name, at)}" for at, p in enumerate(taken)]
+    count = len(kernel.params) - len(taken)
     given = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
     return f"({', '.join(arguments)}) -> {given}"
 
@@ -55,9 +54,10 @@ def argument_name(name: str, at: int) -> str:
     return name if name.isascii() and not keyword.iskeyword(name) else f"argument_{at}"
 
 
-def _type(param: Parameter, dtype: DType | None, at: int) -> str:
+def _type(param: Parameter, at: int) -> str:
     if param.array:
         return "Tensor" if param.mode == "in" else f"Tensor(a{at}!)"
+    dtype = DTYPES.get(param.dtype)
     if dtype is None:
         return "Scalar"
     return "bool" if dtype is BOOL else "SymInt" if dtype.is_int else "float"
@@ -66,21 +66,17 @@ def _type(param: Parameter, dtype: DType | None, at: int) -> str:
 class Shapes:
     """Works out the `out` arrays of calls of one kernel from the other arguments, nothing being run."""
 
-    def __init__(self, recipe: Recipe, item: syntax.Kernel) -> None:
-        self._recipe, self._item = recipe, item
-        self._declared = set() if isinstance(item, syntax.Program) else declared_dims(item)
+    def __init__(self, recipe: Recipe, kernel: Signature) -> None:
+        self._recipe, self._kernel = recipe, kernel
         self._typed: dict[tuple[tuple[str, Define], ...], Typed] = {}
 
     def __call__(self, arrays: Mapping[str, tuple[DType, Shape]], scalars: Mapping[str, Any]) -> dict[str, tuple[DType, Shape]]:
         """By name, dtype and shape. Raises `VxcError` E0705 for arrays of another rank, E0714 where a size does not follow."""
-        given = {name: Given(name, self._item.span, "array", dtype, shape) for name, (dtype, shape) in arrays.items()}
-        named = generic_values(self._item, given)
-        for param in self._item.params:
-            for extent, size in zip(param.type.dims, arrays[param.name][1] if param.name in arrays else ()):
-                if isinstance(extent.size, syntax.Name) and extent.size.name in self._declared:
-                    named.setdefault(extent.size.name, size)
-        fixed = {name: value if isinstance(value, (bool, DType)) else int(value) for name, value in named.items()}
-        kernel = self._checked(tuple(sorted({**fixed, **dict(self._recipe.defines)}.items(), key=lambda pair: pair[0])))
+        views = {name: ArrayView(0, shape, (), dtype, dtype.bytes, False, "cuda") for name, (dtype, shape) in arrays.items()}
+        plain = sizes(self._kernel, {name: view.shape for name, view in views.items()})
+        constant = {**{n: size for n, size in plain.items() if n in self._kernel.declared}, **generics_of(self._kernel, views)}
+        fixed = {name: value if isinstance(value, (bool, DType)) else int(value) for name, value in constant.items()}
+        kernel = self._checked(tuple(sorted({**fixed, **dict(self._recipe.defines)}.items())))
         known = _known(kernel, arrays, scalars)
         return {a.name: (a.dtype, _shape(a, known)) for a in kernel.arrays if a.mode == "out" and a.name not in arrays}
 
@@ -114,16 +110,16 @@ def _shape(array: typed.Array, known: dict[typed.Symbol, dims.Form]) -> Shape:
     return shape
 
 
-def operator(kernel: Callable[..., Any], recipe: Recipe, item: syntax.Kernel, params: Sequence[Parameter], name: str, out: bool) -> Any:
+def operator(kernel: Callable[..., Any], recipe: Recipe, declared: Signature, name: str, out: bool) -> Any:
     """Registers the operator. Raises `VxcError` E0605, E0708 for a kernel that takes no arrays, E0709 for a name that is none."""
     if not _NAME.fullmatch(name):
         message = f"`{name}` is no name of a torch operator"
         raise VxcError(Diagnostic("E0709", message, help="write it as namespace::name, such as mylib::softmax"))
-    taken = [p for p in params if out or p.mode != "out"]
+    taken = [p for p in declared.params if out or p.mode != "out"]
     if not any(p.array for p in taken):
         message = f"`{recipe.name}` takes no arrays, and so an operator could not tell on which device to run"
         raise VxcError(Diagnostic("E0708", message, help="have it take its outputs: as_torch_op(name, out=True), or declare them inout"))
-    torch, shapes = imported(), Shapes(recipe, item)
+    torch, shapes = imported(), Shapes(recipe, declared)
 
     def run(*arguments: Any) -> Any:
         on_cpu = all(x.device.type == "cpu" for x, p in zip(arguments, taken) if p.array)
@@ -140,7 +136,7 @@ def operator(kernel: Callable[..., Any], recipe: Recipe, item: syntax.Kernel, pa
         return made[0] if len(made) == 1 else made or None
 
     mutated = [argument_name(p.name, at) for at, p in enumerate(taken) if p.array and p.mode != "in"]
-    made = torch.library.custom_op(name, run, mutates_args=mutated, schema=schema(item, params, not out))
+    made = torch.library.custom_op(name, run, mutates_args=mutated, schema=schema(declared, not out))
     made.register_fake(fake)
     return made
 
