@@ -14,6 +14,7 @@ from flat_kernels import grid, plan_of, when
 
 from vxc.api import devices
 from vxc.api.authoring import kernel
+from vxc.api.tuned import autotune
 from vxc.cuda import nvrtc
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import read_source
@@ -139,6 +140,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     ),
     "E0713": (_overlap, "arguments `x` and `y` overlap in memory, and the kernel writes to one of them"),
     "E0718": (_captured, "this is the first call of `k` with such arguments, and the stream is captured into a graph"),
+    "E0719": (lambda path, patch: autotune(kernel(KERNEL.text), BM=[64]), "`k` has no generic `BM`"),
     "E0725": (_machine(plan_of(grid(*Y, "store @y, 0, %t"))), "threads 0 and "),
     "E0726": (_branch(48, 'barrier {scope="block"}'), "barrier in divergent code: not all threads of the block reach it, one does not"),
     "E0727": (_branch(32, 'barrier {scope="block"}'), "deadlock: warp 0 waits at a barrier, but warp 1 has ended (block 0)"),

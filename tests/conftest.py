@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
 from host_driver import HostDriver
 from timed_cuda import TimedCuda
+from tuning_kernels import FASTER
 
 from vxc.api import dispatch, workspaces
 from vxc.driver import Compiled
@@ -59,6 +61,22 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 def timed(monkeypatch: pytest.MonkeyPatch) -> TimedCuda:
     """The same with a clock."""
     return _installed(TimedCuda(), monkeypatch)
+
+
+@pytest.fixture
+def gpu(timed: TimedCuda, monkeypatch: pytest.MonkeyPatch) -> TimedCuda:
+    """The driver with a clock, launches taking what FASTER says of their threads, and a library of arrays."""
+    timed.cost = lambda kernel, blocks: FASTER.get(kernel.attr("threads"), 1.0)
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch())
+    return timed
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a cache in it."""
+    monkeypatch.setenv("VXC_CACHE", "1")
+    monkeypatch.setenv("VXC_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
 
 
 def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:

@@ -21,7 +21,7 @@ OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdi
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
-    ("source", "dtypes", "grammars", "codes", "cache"),
+    ("source", "dtypes", "grammars", "codes", "progress", "cache"),
     ("diag", "semantics"),
     ("target", "layout"),
     ("ir",),
@@ -94,6 +94,7 @@ def test_only_optional_packages_are_imported_inside_functions():
         ("vxc.api.ahead", "vxc.driver"),
         ("vxc.api.ahead", "vxc.api.shown"),  # remarks and printed IR
         ("vxc.api.dispatch", "vxc.api.host"),  # the interpreter
+        ("vxc.api.tuned", "vxc.api.tuning"),  # compiler and interpreter, where nothing is known yet
         ("vxc.api.kernels", "vxc.api.torch_ops"),  # sizes of what the compiler has checked
     }
     for module in MODULES.keys() - {"vxc"}:  # which names what it offers for type checkers only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from fake_cuda import FakeCuda
@@ -14,15 +15,16 @@ class TimedCuda(FakeCuda):
 
     def __init__(self, devices: int = 1):
         super().__init__(devices)
-        self.clock, self.replays, self.live, self._graph = 0.0, 0, set(), None
+        self.clock, self.replays, self.live, self._graph, self._streams = 0.0, 0, set(), None, itertools.count(7)
         self.cost: Callable = lambda kernel, blocks: 1.0
 
     def device_name(self, device):
         return "Fake H200"
 
     def new_stream(self):
-        self.live.add(("stream", 7))
-        return 7
+        stream = next(self._streams)
+        self.live.add(("stream", stream))
+        return stream
 
     def drop_stream(self, stream):
         self.live.remove(("stream", stream))

@@ -91,7 +91,7 @@ class Calls:
         asked = None if stream is None else stream_handle(stream)
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
-            _reachable(name, found, arrays[name])
+            reachable(name, found, arrays[name])
         own = next((library.ordinal(array) for array in arrays.values() if library.owns(array)), 0) if library else driver.current_device()
         device = device_of(driver, views, own)
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
@@ -186,7 +186,8 @@ def _handle(stream: int) -> int:
     return 0 if stream == 1 else stream
 
 
-def _reachable(name: str, found: ArrayView, array: Any) -> None:
+def reachable(name: str, found: ArrayView, array: Any) -> None:
+    """Refuses an array in CPU memory (E0703)."""
     if found.device == CPU:
         kind = f"{type(array).__module__}.{type(array).__qualname__}"
         message = f"argument `{name}` lies in CPU memory ({kind}), and a kernel on the GPU reaches that of its device only"

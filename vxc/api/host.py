@@ -24,7 +24,7 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
     arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.compiled(calls.specialise(_dense(views)), calls.target or DEFAULT_ARCH)
+    made = calls.compiled(calls.specialise(dense_views(views)), calls.target or DEFAULT_ARCH)
     _check_outputs(made.tile, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
@@ -35,7 +35,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     driver = cuda()
     arrays = {name: value for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.built(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
+    made = calls.built(calls.specialise(dense_views(views)), calls.target or arch_of(driver, device))
     _check_outputs(made.plan, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
@@ -50,7 +50,7 @@ def _check_outputs(plan: Plan, views: Mapping[str, ArrayView]) -> None:
     check_overlap(views, declared)
 
 
-def _dense(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
+def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
     """As copies of the arrays lie: NumPy's strides are no matter."""
     return {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
 

@@ -8,13 +8,14 @@ import click
 
 from vxc.binding import describe
 from vxc.cli.calls import kernel_calls
-from vxc.cli.common import TEXT, Settings, kernel_options, note, pairs, print_json, print_table, read_module
+from vxc.cli.common import TEXT, Settings, kernel_options, pairs, print_json, print_table, read_module
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.explain.measure import nbytes
 from vxc.explain.work import operations
 from vxc.inputs import Call
+from vxc.progress import note
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.graphs import graphed
 from vxc.runtime.launch import uploaded

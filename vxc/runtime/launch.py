@@ -140,7 +140,7 @@ def uploaded(
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe(array, name) for name, array in arrays.items()}
     binding = bind_plan(compiled.plan, described(views, declared), scalars or {}, dims, compiled.source)
-    plan = _scheduled(compiled, binding)
+    plan = scheduled(compiled, binding)
     host = {name: _staged(param, arrays.get(name), binding) for name, param in declared.items()}
     cuda = driver()
     with cuda.active(device):
@@ -248,7 +248,7 @@ def _steps(call: _Call) -> Schedule:
     """The launches of a call, worked out once for calls alike: a small kernel is over in less time than this takes."""
     compiled = call.compiled
     binding = bind_plan(compiled.plan, dict(call.arrays), dict(zip(call.names, call.values)), source=compiled.source)
-    return _scheduled(compiled, binding)
+    return scheduled(compiled, binding)
 
 
 @lru_cache(maxsize=256)
@@ -259,7 +259,8 @@ def _arrays(params: tuple[Value | Buffer, ...]) -> Mapping[str, ArrayParam]:
 # ---- running ----------------------------------------------------------------------------------------------------------
 
 
-def _scheduled(compiled: Compiled, binding: Binding) -> Schedule:
+def scheduled(compiled: Compiled, binding: Binding) -> Schedule:
+    """The launches of a call, all within the limits of the device. Raises `VxcError` E0705, E0712."""
     plan = schedule(compiled.plan, binding, compiled.source)
     for step in plan.launches:
         check_limits(step, compiled.binary.kernels.get(kernel_symbol(step.kernel.name)), target(compiled.binary.arch))
