@@ -47,7 +47,7 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """`chosen` is one of the rows' configurations. `versions` are a digest of the code of vxc, and NVRTC's version; `origin` says where the entry came from."""
+    """`chosen` is the configuration of one row. `versions` are a digest of vxc's code and NVRTC's version; `origin` says where it came from."""
 
     about: About
     versions: Mapping[str, str]

@@ -168,9 +168,10 @@ def autotune(
 
     Each axis is a generic of the kernel with the values to try, or one of the knobs `maxrregcount` and `reduce_chunk`; axes whose names
     are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes, or functions of some of
-    them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the limits of the
-    device is left out before it runs, the rest is timed from a flushed L2 in `rounds` turns, what is 1.5 times as slow as the best is
-    dropped early, and after `seconds` no further configuration is tried. `rounds` and `seconds` do not change what is kept.
+    them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the
+    limits of the device is left out before it runs, the rest is timed from a flushed L2 in `rounds` turns, what is 1.5 times as slow
+    as the best is dropped early, and after `seconds` no further configuration is tried. A choice that is kept counts whatever those
+    two are.
 
     A configuration is chosen only if it is right on a sample: the `example` line of the kernel, or `sample`, the arguments of a small
     call as NumPy arrays (a tuple, or a mapping by name). The interpreter must find there what the kernel as written gives, or what
