@@ -96,6 +96,7 @@ def test_only_optional_packages_are_imported_inside_functions():
         ("vxc.api.dispatch", "vxc.api.host"),  # the interpreter
         ("vxc.api.tuned", "vxc.api.tuning"),  # compiler and interpreter, where nothing is known yet
         ("vxc.api.kernels", "vxc.api.torch_ops"),  # sizes of what the compiler has checked
+        ("vxc.api.tuned", "vxc.api.torch_ops"),
     }
     for module in MODULES.keys() - {"vxc"}:  # which names what it offers for type checkers only
         inner = imports(ast.walk(tree(module))) - imports(tree(module).body)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fake_cuda import FakeTorch, Tensor, floats
+from tuning_kernels import SCALE
 
 import vxc
 from vxc.api.torch_ops import Shapes, schema
@@ -158,6 +159,13 @@ def test_on_a_gpu_the_kernel_is_launched(library, cuda):
     x, n = Tensor(floats(3)), Tensor(np.zeros(3, np.int32))
     assert made.run(x, n).array.tolist() == [0, 2, 4] and n.array.tolist() == [1, 1, 1]
     assert [entry for entry in cuda.log if entry.startswith("twice")] == ["twice x1 on 0"]
+
+
+def test_a_tuned_kernel_is_an_operator_too(gpu):
+    sys.modules["torch"].library = Library()
+    fast = vxc.autotune(vxc.kernel(SCALE), B=[32, 64])
+    made, x, n = fast.as_torch_op("lib::fast"), Tensor(floats(3)), Tensor(np.zeros(3, np.int32))
+    assert made.run(x, n).array.tolist() == [0, 2, 4] and n.array.tolist() == [1, 1, 1] and "B=64" in fast.report()
 
 
 def test_outputs_of_the_caller_are_written_and_not_given_back(library, cuda):

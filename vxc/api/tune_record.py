@@ -47,7 +47,7 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """`chosen` is the configuration of one row. `versions` are a digest of vxc's code and NVRTC's version; `origin` says where it came from."""
+    """`chosen` is the configuration of one row. `versions` are those of vxc (of its code) and of NVRTC, `origin` says where it is from."""
 
     about: About
     versions: Mapping[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -40,6 +41,7 @@ class Tuned:
         self._entries: dict[About, Entry] = {}  # what is in use
         self._imported: dict[About, Entry] = {}
         self._alike: dict[tuple, Kernel] = {}  # by calls that look the same
+        self._lock = Lock()  # one thread tunes at a time: timings of two at once would be of neither
 
     name = property(lambda self: self._kernel.name)
     signature = property(lambda self: self._kernel.signature)
@@ -86,6 +88,13 @@ class Tuned:
                 raise untunable(f"`{self.name}` was not tuned for {about.shapes} on {arch}", way_out)
         return self._variant(found.chosen).compile(*shapes, target=arch, **named)
 
+    def as_torch_op(self, name: str, *, out: bool = False) -> Any:
+        """As `as_torch_op` of a kernel; tunes when the operator is first run with such tensors, not when it is traced."""
+        from vxc.api.torch_ops import operator
+
+        with translated(self.name):
+            return operator(self, self._kernel._calls.recipe, self._kernel._signature, name, out)
+
     def report(self) -> str:
         """For each class of shapes in use, what was chosen, and of every configuration its time, or why it was not timed."""
         return "\n".join(map(table, self._entries.values())) or f"{self.name}: not called yet"
@@ -128,10 +137,11 @@ class Tuned:
         problem = problem_of(given, calls.target, device)
         inputs = {p.name: problem.views[p.name] for p in calls.params if p.name in problem.views and p.mode != "out"}
         about = self._about(inputs, problem.cuda.device_name(problem.device), problem.arch)
-        if about not in self._entries:
-            found = self._imported.get(about) or (tune_record.kept(about, self._configs) if calls.recipe.alone else None)
-            self._entries[about] = found or self._tune(about, problem)
-        return self._entries[about]
+        with self._lock:
+            if about not in self._entries:
+                found = self._imported.get(about) or (tune_record.kept(about, self._configs) if calls.recipe.alone else None)
+                self._entries[about] = found or self._tune(about, problem)
+            return self._entries[about]
 
     def _tune(self, about: About, problem: Problem) -> Entry:
         from vxc.api.tuning import tuned_for
