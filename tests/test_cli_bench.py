@@ -71,7 +71,7 @@ def test_without_a_gpu_it_exits_with_4(monkeypatch, timed):
 
 def test_what_cuda_refuses_is_said_and_nothing_is_left(timed):
     timed.fails = ["CUDA_ERROR_INVALID_VALUE"]
-    timed.launch = lambda *_: (_ for _ in ()).throw(timed.failed("cuLaunchKernelEx", timed.fails[0]))
+    timed.launch = lambda *_, **__: (_ for _ in ()).throw(timed.failed("cuLaunchKernelEx", timed.fails[0]))
     got = vxc("bench", "-", "-k", "dbl", stdin=TWO)
     assert got.status == 4 and "E0604" in got.err and not timed.live and not timed.memory
 

@@ -39,6 +39,13 @@ class Queues:
         self._call("cuEventSynchronize", end)
         return self._call("cuEventElapsedTime", start, end)
 
+    def wait(self, stream: int, producer: int) -> None:
+        """Work put on `stream` from now on runs after what is on `producer` now."""
+        event = self.event()
+        self.record(event, producer)
+        self._call("cuStreamWaitEvent", stream, event, 0)
+        self.drop_event(event)
+
     # graphs
 
     def capture(self, stream: int, enqueue: Callable[[], object]) -> Any:
