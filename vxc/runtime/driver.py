@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
 from vxc.runtime.queues import Queues
 
@@ -204,8 +205,7 @@ class Driver(Queues):
         config.blockDimX, config.blockDimY, config.blockDimZ = block
         config.sharedMemBytes = shared
         config.hStream = stream
-        attributes = [self._cluster_attribute(*cluster)] if tuple(cluster) != (1, 1, 1) else []
-        attributes += [self._early_attribute()] if early else []
+        attributes = launch_attributes(self._cu, cluster, early)
         if attributes:
             config.attrs, config.numAttrs = attributes, len(attributes)
         return config
@@ -215,19 +215,6 @@ class Driver(Queues):
         further call of Python in between, and gives a tuple whose first element is `success` or what `failed` takes.
         """
         return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
-
-    def _cluster_attribute(self, x: int, y: int, z: int) -> Any:
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dimension = attribute.value.clusterDim
-        dimension.x, dimension.y, dimension.z = x, y, z
-        return attribute
-
-    def _early_attribute(self) -> Any:
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        attribute.value.programmaticStreamSerializationAllowed = 1
-        return attribute
 
     # streams
 
