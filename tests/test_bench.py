@@ -14,7 +14,7 @@ from benching import launches, record, timing
 from benching.cases import ALWAYS, CASES, EVERY, LAUNCH, SAMPLES, SUITES, Case, compiled, facts
 from benching.record import line, peer_key, recorded, replaced, stale, write
 from benching.reference import LAUNCHES, text
-from benching.timing import in_turns, relative_error
+from benching.timing import relative_error
 
 from vxc.binding import ArrayParam, signature
 from vxc.diag import VxcError, read_source
@@ -159,18 +159,6 @@ def test_a_line_of_a_call_is_of_the_fast_path(monkeypatch, tmp_path):
 # ---- timing ----------------------------------------------------------------------------------------------------------
 
 
-def test_implementations_take_turns_and_the_median_of_the_rounds_counts():
-    order, times = [], iter([1.0, 10.0, 5.0, 30.0, 2.0, 20.0])
-
-    def timer(run) -> float:
-        run()
-        return next(times)
-
-    runs = {name: (lambda name=name: order.append(name)) for name in ("a", "b")}
-    assert in_turns(runs, timer, rounds=3) == {"a": 2.0, "b": 20.0}
-    assert order == ["a", "b"] * 3
-
-
 @pytest.mark.parametrize("chunk", [1, 12, 1000])
 def test_the_error_is_that_of_the_whole_whatever_the_chunk(chunk):
     x = np.arange(28.0).reshape(7, 4)
@@ -207,12 +195,14 @@ def test_what_fails_is_said_and_the_others_are_timed(monkeypatch):
         return 0.5
 
     world = {
-        "arrays": lambda *_: SimpleNamespace(nbytes=8), "ready": ready, "error": error, "milliseconds": len,
+        "arrays": lambda *_: SimpleNamespace(nbytes=8), "ready": ready, "error": error,
+        "race": lambda cuda, device, runs: {name: len(name) for name in runs}, "driver": object,
         "import_module": lambda name: SimpleNamespace(__version__="1"),
     }  # fmt: skip
     for name, value in world.items():
         monkeypatch.setattr(timing, name, value)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(get_device_name=lambda: "H", empty_cache=list)))
+    cuda = SimpleNamespace(get_device_name=lambda: "H", empty_cache=list, current_device=int)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     lines, problems = timing.measured(SUM, kernel, None)
     assert [(row["impl"], row["ms"], row["relerr"]) for row in lines] == [
         ("vxc", 3, 0.5), ("copy", 4, 0.5), ("torch", 5, 0.5), ("inductor", 8, 0.5),

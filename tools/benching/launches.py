@@ -15,10 +15,11 @@ from typing import Any
 
 from benching.cases import Calls
 from benching.record import calls_key
-from benching.timing import Problem, in_turns
+from benching.timing import Problem
 
 import vxc
 from vxc.runtime.driver import driver
+from vxc.runtime.timing import in_turns
 
 CALLS, ROUNDS, WARM = 1_000, 10, 50
 KERNEL = "kernel shifted(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from benching.cases import EVERY, ROOT, TIMING, Calls, Case, compiled, facts
+from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, compiled, facts
 
 from vxc.runtime.arrays import write_file
 
@@ -28,7 +28,7 @@ def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: s
 
 def peer_key(case: Case, impl: str) -> str:
     """Hash of the case and of the files that run it."""
-    texts = (repr(case).encode(), TIMING.read_bytes(), (HERE / FILES[impl]).read_bytes())
+    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), (HERE / FILES[impl]).read_bytes())
     return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
 
 

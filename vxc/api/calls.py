@@ -97,9 +97,8 @@ class Calls:
         asked = None if stream is None else stream_handle(stream)
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
-            _reachable(name, found, arrays[name])
-        said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
-        device = device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
+            reachable(name, found, arrays[name])
+        device = place_of(driver, arrays, views)
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)
@@ -192,7 +191,14 @@ def _handle(stream: int) -> int:
     return 0 if stream == 1 else stream
 
 
-def _reachable(name: str, found: ArrayView, array: Any) -> None:
+def place_of(driver: Driver, arrays: Mapping[str, Any], views: Mapping[str, ArrayView]) -> int:
+    """The device that all arrays lie on; where all are empty, that which the first says it is on, else the current one. Raises E0703."""
+    said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
+    return device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
+
+
+def reachable(name: str, found: ArrayView, array: Any) -> None:
+    """Refuses an array in CPU memory (E0703)."""
     if found.device == CPU:
         kind = f"{type(array).__module__}.{type(array).__qualname__}"
         message = f"argument `{name}` lies in CPU memory ({kind}), and a kernel on the GPU reaches that of its device only"

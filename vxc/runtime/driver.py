@@ -18,9 +18,10 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
+from vxc.runtime.queues import Queues
 
 
-class Driver:
+class Driver(Queues):
     """The CUDA driver through `cuda.bindings` alone. Handles are opaque, addresses are ints, `stream` is a raw stream handle.
 
     Every call but `active` and those on devices wants the context of the device current: use `with driver.active(device):`.
@@ -156,6 +157,10 @@ class Driver:
         if nbytes:
             self._call("cuMemsetD8Async", address, byte, nbytes, stream)
 
+    def copy_async(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copies within the device."""
+        self._call("cuMemcpyDtoDAsync", target, source, nbytes, stream)
+
     # modules and launches
 
     def load(self, cubin: bytes) -> Any:
@@ -216,7 +221,7 @@ class Driver:
         """
         return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
 
-    # streams and events
+    # streams
 
     def synchronize(self, stream: int) -> None:
         """Waits for all work of a stream; errors of kernels that ran on it show here."""
@@ -229,24 +234,6 @@ class Driver:
     def stream_id(self, stream: int) -> int:
         """What tells a stream from every other of the process, also from one that had its handle before."""
         return int(self._call("cuStreamGetId", stream))
-
-    def event(self) -> Any:
-        return self._call("cuEventCreate", 0)
-
-    def record(self, event: Any, stream: int) -> None:
-        self._call("cuEventRecord", event, stream)
-
-    def elapsed(self, start: Any, end: Any) -> float:
-        """Milliseconds from one recorded event to another, once both have happened."""
-        self._call("cuEventSynchronize", end)
-        return self._call("cuEventElapsedTime", start, end)
-
-    def wait(self, stream: int, producer: int) -> None:
-        """Work put on `stream` from now on runs after what is on `producer` now."""
-        event = self.event()
-        self.record(event, producer)
-        self._call("cuStreamWaitEvent", stream, event, 0)
-        self._call("cuEventDestroy", event)
 
 
 class PyCudaDriver(Driver):
