@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
-from host_driver import HostDriver
+from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
 from timed_cuda import TimedCuda
 from tuning_kernels import FASTER
 
@@ -105,6 +104,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list:
 
 @pytest.fixture
 def host(monkeypatch):
-    fake = HostDriver()
+    fake = PythonCuda()
     monkeypatch.setattr(launch_module, "driver", lambda: fake)
     return fake

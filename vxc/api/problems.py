@@ -11,7 +11,7 @@ import numpy as np
 
 from vxc.api.calls import reachable
 from vxc.api.devices import arch_of, cuda, device_of
-from vxc.api.libraries import is_array, library_of, view
+from vxc.api.libraries import is_array, library_of, ordinal, view
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.arrays import ArrayView
@@ -45,7 +45,8 @@ def problem_of(given: Mapping[str, Any], target: str | None, device: int) -> Pro
     for name, found in views.items():
         reachable(name, found, arrays[name])
     library = library_of(arrays.values())
-    place = device_of(driver, views, driver.current_device())
+    said = {name: at for name, array in arrays.items() if (at := ordinal(array)) is not None}
+    place = device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
     stream = library.stream(library.imported)(place) if library else 0
     return Problem(driver, place, target or arch_of(driver, place), stream, views, scalars)
 
