@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from fake_cuda import Tensor, floats
 from tuning_kernels import SCALE, SHARED, SUM, arguments, timings, tuned
 
 import vxc
-from vxc.cuda.nvrtc import Resources
+from vxc.cuda.nvrtc import Binary, Resources
+from vxc.cuda.worker import elsewhere
 from vxc.driver import Compiled
 
 # ---- choosing --------------------------------------------------------------------------------------------------------
@@ -99,6 +101,31 @@ def test_after_the_time_is_up_nothing_more_is_tried(gpu, monkeypatch):
     scale(*arguments())
     tried = {line.split()[0]: line.split("-  ")[-1] for line in scale.report().splitlines()[2:]}
     assert tried["128"] == "not tried, 1 s were over" and tried["32"].startswith("dropped") and "B=64, 1.0000 ms" in scale.report()
+
+
+def test_what_takes_long_to_compile_is_compiled_in_other_processes(gpu, monkeypatch):
+    """From the second on; with the process itself this is test_a_process_of_its_own_compiles."""
+    jobs = []
+
+    def elsewhere(job):
+        jobs.append(job)
+        if "(128)" in job.text:
+            return None  # it failed, and is compiled here
+        return Binary("sm_90a", f"cubin {len(jobs)}".encode(), "", "", {})
+
+    monkeypatch.setattr("vxc.api.side_by_side.LONG", 0.0)
+    monkeypatch.setattr("vxc.api.side_by_side.elsewhere", elsewhere)
+    scale, (x, n) = tuned(), arguments()
+    assert scale(x, n).array.tolist() == (2 * x.array).tolist()
+    assert "left out" not in scale.report() and len(jobs) == 2
+    assert {job.arch for job in jobs} == {"sm_90a"} and all("scale" in job.text for job in jobs)
+
+
+def test_a_process_of_its_own_compiles():
+    job = vxc.kernel(SCALE).compile((5,), (5,), target="sm_80").made.job
+    made = elsewhere(job)
+    assert made.arch == "sm_80" and made.kernels["scale"].registers > 0 and made.cubin[:4] == b"\x7fELF"
+    assert elsewhere(replace(job, text="no C++")) is None
 
 
 # ---- what is left out, and what is wrong -----------------------------------------------------------------------------

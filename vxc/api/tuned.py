@@ -155,10 +155,12 @@ class Tuned:
 
 def _look(value: Any) -> Any:
     """What a choice can depend on in an argument, without looking at it closely."""
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    if not hasattr(value, "dtype"):
         return None
-    strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", None)
-    return tuple(value.shape), value.dtype, strides, str(getattr(value, "device", ""))
+    try:
+        return value.shape, value.dtype, value.stride(), value.get_device()  # of torch, in which all of them are quick
+    except (AttributeError, TypeError):
+        return tuple(value.shape), value.dtype, getattr(value, "strides", None), str(getattr(value, "device", ""))
 
 
 def autotune(

@@ -25,6 +25,7 @@ from vxc.api.candidates import Config, Options, untunable
 from vxc.api.host import dense_views
 from vxc.api.libraries import host_view, is_array, view
 from vxc.api.problems import Problem, on_device
+from vxc.api.side_by_side import compiled_in_turn
 from vxc.api.tune_record import About, Entry, Row
 from vxc.binding import ArrayParam, signature
 from vxc.cache.places import code_digest
@@ -128,19 +129,20 @@ def _first_round(
     runs: dict[Config, tuple[Run, float]] = {}
     start = time.monotonic()
     with progress(f"tuning {about.kernel}", len(variants)) as advance:
-        for config, calls in variants.items():
-            if runs and time.monotonic() - start > options.seconds:
-                said[config] = f"not tried, {options.seconds:g} s were over"
-            else:
-                try:
-                    placed = _placed(calls, problem, outputs)
-                    run = held.enter_context(graphed(problem.cuda, placed.enqueue))
-                    runs[config] = run, watch.milliseconds(run, **QUICK)
-                except VxcError as error:
-                    if error.diagnostics[0].code in ("E0603", "E0604"):  # the device, and no property of the candidate
-                        raise
-                    said[config] = f"left out, {error.diagnostics[0].code}: {error.diagnostics[0].message}"
+        for config, calls in compiled_in_turn(variants, problem):
+            try:
+                placed = _placed(calls, problem, outputs)
+                run = held.enter_context(graphed(problem.cuda, placed.enqueue))
+                runs[config] = run, watch.milliseconds(run, **QUICK)
+            except VxcError as error:
+                if error.diagnostics[0].code in ("E0603", "E0604"):  # the device, and no property of the candidate
+                    raise
+                said[config] = f"left out, {error.diagnostics[0].code}: {error.diagnostics[0].message}"
             advance(1, _best(runs))
+            if runs and time.monotonic() - start > options.seconds:
+                break
+    late = f"not tried, {options.seconds:g} s were over"
+    said |= {config: late for config in variants if config not in runs and config not in said}
     return runs
 
 
