@@ -45,9 +45,9 @@ def of_vxc(x: Any, y: Any) -> None:
 
 
 def of_triton(x: Any, y: Any) -> None:
-    from benching.triton_kernels import softmax  # which imports Triton
+    from benching.triton_kernels import softmax
 
-    softmax[(SHAPE[0],)](x, y, SHAPE[1], BLOCK=SHAPE[1])
+    y.set_(softmax(x))
 
 
 def of_cupy(x: Any, y: Any) -> None:
