@@ -16,6 +16,7 @@ from vxc.source import Span
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls):
     """Class decorator: a frozen dataclass with slots and identity equality."""
+    cls.__doc__ = cls.__doc__ or cls.__name__  # which `dataclass` would work out from the signature, for long
     return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
 
