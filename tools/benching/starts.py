@@ -65,7 +65,8 @@ def of_tilelang(x: Any, y: Any) -> None:
         @T.prim_func
         def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
             with T.Kernel(M, threads=128) as row:
-                kept, most, total = T.alloc_fragment((1, N), "float32"), T.alloc_fragment((1,), "float32"), T.alloc_fragment((1,), "float32")
+                kept = T.alloc_fragment((1, N), "float32")
+                most, total = T.alloc_fragment((1,), "float32"), T.alloc_fragment((1,), "float32")
                 T.copy(X[row, 0], kept)
                 T.reduce_max(kept, most, dim=1)
                 for i, j in T.Parallel(1, N):
