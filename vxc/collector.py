@@ -1,4 +1,4 @@
-"""The cycle collector of Python, off while anything compiles, which makes many values that all live: passes over them grow quadratically."""
+"""Python's cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically."""
 
 from __future__ import annotations
 
