@@ -28,7 +28,7 @@ FOLDERS = ("VXC_CACHE_DIR", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TILELANG_CACH
 CUDA = r"""
 extern "C" __global__ void softmax(const float* x, float* y) {
     const float* row = x + (size_t)blockIdx.x * 1024 + threadIdx.x;
-    float kept[32], most = -INFINITY, all = 0;
+    float kept[32], most = -3.4e38f, all = 0;
     for (int k = 0; k < 32; ++k) most = fmaxf(most, kept[k] = row[32 * k]);
     for (int at = 16; at; at >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, at));
     for (int k = 0; k < 32; ++k) all += kept[k] = expf(kept[k] - most);
