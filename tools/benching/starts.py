@@ -1,136 +1,36 @@
-"""What the first call in a process costs: from `import vxc` to the end of the kernel, with nothing in the cache and with all there.
-
-Each figure is of processes forked from one that has imported torch and nothing else; each makes its CUDA context and arrays before
-its clock starts, and a folder of its own for its caches, empty, or filled by a process before it. Figures are medians of ROUNDS
-processes, in seconds. Byte code of Python files was written by a process before them, as installing writes it. The kernel is a softmax of
-4096 rows of 1024 floats, and the result is checked.
-"""
+"""The lines of first calls in the record: what `first_call.py` measures in a process that has imported nothing yet."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import statistics
+import json
+import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
-from multiprocessing.connection import Connection
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-ROUNDS = 5
-SHAPE = (4096, 1024)
-FOLDERS = ("VXC_CACHE_DIR", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "TILELANG_CACHE_DIR", "CUDA_CACHE_PATH")
-CUDA = r"""
-extern "C" __global__ void softmax(const float* x, float* y) {
-    const float* row = x + (size_t)blockIdx.x * 1024 + threadIdx.x;
-    float kept[32], most = -3.4e38f, all = 0;
-    for (int k = 0; k < 32; ++k) most = fmaxf(most, kept[k] = row[32 * k]);
-    for (int at = 16; at; at >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, at));
-    for (int k = 0; k < 32; ++k) all += kept[k] = expf(kept[k] - most);
-    for (int at = 16; at; at >>= 1) all += __shfl_xor_sync(~0u, all, at);
-    for (int k = 0; k < 32; ++k) y[(size_t)blockIdx.x * 1024 + threadIdx.x + 32 * k] = kept[k] / all;
-}
-"""
+from benching.cases import Calls
+from benching.record import calls_key
+
+SCRIPT = Path(__file__).parent / "first_call.py"
 
 
-def of_vxc(x: Any, y: Any) -> None:
-    import vxc
-
-    vxc.load(ROOT / "samples" / "softmax.vx").softmax(x, y)
-
-
-def of_triton(x: Any, y: Any) -> None:
-    from benching.triton_kernels import softmax
-
-    y.set_(softmax(x))
+def measured(case: Calls) -> tuple[list[dict], list[str]]:
+    """(a line for each implementation that could be called, what is wrong with the others)."""
+    figures, problems, device = _figures()
+    kind = case.name.split("_")[2]
+    return [line(case, impl, found[kind], device) for impl, found in figures.items()], list(problems)
 
 
-def of_cupy(x: Any, y: Any) -> None:
-    import cupy
-
-    cupy.RawKernel(CUDA, "softmax")((SHAPE[0],), (32,), (cupy.asarray(x), cupy.asarray(y)))
-
-
-def of_tilelang(x: Any, y: Any) -> None:
-    import tilelang
-    import tilelang.language as T
-
-    @tilelang.jit
-    def softmax(M: int, N: int) -> Any:
-        @T.prim_func
-        def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
-            with T.Kernel(M, threads=128) as row:
-                kept = T.alloc_fragment((1, N), "float32")
-                most, total = T.alloc_fragment((1,), "float32"), T.alloc_fragment((1,), "float32")
-                T.copy(X[row, 0], kept)
-                T.reduce_max(kept, most, dim=1)
-                for i, j in T.Parallel(1, N):
-                    kept[i, j] = T.exp(kept[i, j] - most[i])
-                T.reduce_sum(kept, total, dim=1)
-                for i, j in T.Parallel(1, N):
-                    kept[i, j] = kept[i, j] / total[i]
-                T.copy(kept, Y[row, 0])
-
-        return main
-
-    softmax(*SHAPE)(x, y)
+@cache
+def _figures() -> tuple[dict[str, dict[str, float]], tuple[str, ...], str]:
+    """By implementation its seconds `cold` and `warm`, what is wrong with others, and the device: of one run for both cases."""
+    run = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+    if run.returncode:
+        return {}, (f"first calls: {run.stderr.strip().splitlines()[-1]}",), ""
+    found = json.loads(run.stdout)
+    return found["seconds"], tuple(found["problems"]), found["device"]
 
 
-WAYS: dict[str, Callable[[Any, Any], None]] = {"vxc": of_vxc, "triton": of_triton, "cupy": of_cupy, "tilelang": of_tilelang}
-
-
-def timed(call: Callable[[Any, Any], None], folder: str, to: Connection) -> None:
-    """Sends the seconds that a first call takes in this process, whose caches are in a folder, or what is wrong."""
-    os.environ.update({name: folder for name in FOLDERS} | {"VXC_CACHE": "1"})
-    torch = import_module("torch")
-    try:
-        x = torch.randn(SHAPE, device="cuda")
-        y = torch.zeros_like(x)
-        wanted = x.softmax(1)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call(x, y)
-        torch.cuda.synchronize()
-        took = time.perf_counter() - start
-        to.send(took if torch.allclose(y, wanted, rtol=1e-5, atol=1e-8) else "a wrong result")
-    except Exception as error:
-        to.send(f"{type(error).__name__}: {error}")
-
-
-def forked(call: Callable[[Any, Any], None], folder: str) -> float | str:
-    """What `timed` sends from a process of its own."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=timed, args=(call, folder, there))
-    process.start()
-    there.close()
-    try:
-        return here.recv()
-    except EOFError:
-        return "the process died"
-    finally:
-        process.join()
-
-
-def seconds(impl: str, rounds: int = ROUNDS) -> tuple[dict[str, float], str]:
-    """({"cold": .., "warm": ..}, what is wrong)."""
-    import_module("torch")
-    found: dict[str, list[float]] = {"cold": [], "warm": []}
-    with tempfile.TemporaryDirectory() as root:
-        sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(root) / "code")
-        for turn in range(rounds + 1):
-            for kind, times in found.items():
-                took = forked(WAYS[impl], str(Path(root) / str(turn)))
-                if isinstance(took, str):
-                    return {}, f"{impl}, {kind}: {took}"
-                times += [took] if turn else []  # the first processes write byte code
-    return {kind: statistics.median(times) for kind, times in found.items()}, ""
-
-
-def there(impl: str) -> bool:
-    return find_spec(impl) is not None
+def line(case: Calls, impl: str, seconds: float, device: str) -> dict:
+    known = {"suite": case.suite, "case": case.name, "impl": impl, "s": round(seconds, 4)}
+    return {**known, "device": device, "key": calls_key(case.suite, impl)}
