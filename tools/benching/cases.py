@@ -1,7 +1,7 @@
 """What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
 
-A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). One is no sample: `LAUNCH`, what a call costs the
-host. Nothing here needs a GPU.
+A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Some are no samples: `LAUNCH`, what a call costs the
+host, and `FIRST_CALLS`, what the first one in a process does. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ CASES = (
 
 
 class Calls(NamedTuple):
-    """What calls cost the host, timed by `launches`."""
+    """What calls cost the host, timed by `launches`, and first ones by `starts`."""
 
     suite: str
     name: str
@@ -128,7 +128,8 @@ LAUNCH = Calls(
     ("vxc", "vxc_changing", "vxc_out", "vxc_bound", "driver", "cupy", "vxc_cupy", "pycuda", "vxc_pycuda", "vxc_numba", "torch",
      "torch_empty", "triton"),
 )  # fmt: skip
-EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH)
+FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cupy")) for kind in ("cold", "warm"))
+EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH, *FIRST_CALLS)
 SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))
 
 

@@ -126,7 +126,7 @@ def microseconds(call: Callable, arguments: tuple, drain: Callable[[], None]) ->
 def line(case: Calls, impl: str, us: float, floor: float, device: str) -> dict:
     """`over` is what the call costs more than the floor."""
     known = {"suite": case.suite, "case": case.name, "impl": impl, "us": round(us, 3), "over": round(us - floor, 3)}
-    return {**known, "device": device, "key": calls_key(impl)}
+    return {**known, "device": device, "key": calls_key(case.suite, impl)}
 
 
 SAID = {

@@ -15,7 +15,7 @@ from vxc.frontend.lower import lower
 from vxc.frontend.node import walk
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import Declare, Expr, Loop, Reduce, TypedKernel, Var
-from vxc.interp.ast_machine import walk as walk_typed
+from vxc.frontend.typed_walk import walk as walk_typed
 from vxc.source import Source
 
 
