@@ -18,6 +18,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
+from vxc.runtime.pointers import device_ordinal
 
 
 class Driver:
@@ -32,7 +33,7 @@ class Driver:
     def __init__(self, bindings: Any) -> None:
         self._cu = bindings
         self._pid = os.getpid()
-        self._contexts: dict[int, Any] = {}  # as `_push` takes them
+        self._contexts: dict[int, Any] = {}
         self._primaries: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -75,12 +76,13 @@ class Driver:
 
     def device_of(self, address: int) -> int:
         """The device whose memory holds an address."""
-        return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+        status, device = device_ordinal(address)
+        if status:
+            raise self.failed("cuPointerGetAttribute", self._cu.CUresult(status))
+        return device
 
     def is_foreign(self, address: int) -> bool:
-        """Whether memory belongs to the current context of this thread, and that is not the primary one of its device: out of reach of
-        kernels. The context of another thread is not looked at.
-        """
+        """Whether memory is of this thread's current context, and that is not the primary one of its device: out of reach of kernels."""
         status, current = self._cu.cuCtxGetCurrent()
         if int(status) or not int(current):
             return False
@@ -117,8 +119,7 @@ class Driver:
         finally:
             self._pop(self._contexts[device])
 
-    def _retain(self, device: int) -> Any:
-        return self._primary(device)
+    _retain = _primary  # the context as `_push` takes it
 
     def _push(self, context: Any) -> None:
         self._call("cuCtxPushCurrent", context)
