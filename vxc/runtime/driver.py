@@ -83,11 +83,9 @@ class Driver:
 
     def is_foreign(self, address: int) -> bool:
         """Whether memory is of this thread's current context, and that is not the primary one of its device: out of reach of kernels."""
-        status, current = self._cu.cuCtxGetCurrent()
-        if int(status) or not int(current):
-            return False
+        current = int(self._cu.cuCtxGetCurrent()[1])  # 0 for none
         owner = self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address)
-        return int(owner) == int(current) and int(current) != int(self._primary(self.current_device()))
+        return current == int(owner) != 0 and current != int(self._primary(self.current_device()))
 
     def _primary(self, device: int) -> Any:
         """The handle of the primary context of a device, which stays retained."""
