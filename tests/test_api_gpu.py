@@ -74,6 +74,10 @@ def test_cupy_arrays_and_streams(full):
         assert cupy.array_equal(y, x + 4)
     column = cupy.arange(2000, dtype=cupy.float32).reshape(1000, 2)[:, 1]
     assert cupy.array_equal(k(column, 1), column + 1)
+    backwards = x[::-3]
+    assert cupy.array_equal(k(backwards, 1), backwards + 1)
+    k(x[::2], x[::-2], 1)
+    assert cupy.array_equal(x[::-2], x[::2] + 1)
 
 
 @pytest.fixture

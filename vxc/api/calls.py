@@ -107,11 +107,12 @@ class Calls:
             outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
         views |= {name: view(array, name) for name, array in outs.items()}
         declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
+        placed = {name: found.upwards for name, found in views.items()}
         for name, param in declared.items():
-            check_view(param, views[name])
-        check_overlap(views, declared)
+            check_view(param, placed[name])
+        check_overlap(placed, declared)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
-        values = (*(views[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
+        values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
         every = {**arrays, **outs}
         results = tuple(every[p.name] for p in self.params if p.mode == "out")
@@ -152,9 +153,9 @@ class Calls:
 
     def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:
         for name, found in views.items():
-            _upwards(name, found)
             check_spread(name, found, next(p.mode for p in self.params if p.name == name))
         made = self.built(self.specialise(views), self.target or arch_of(driver, device))
+        views = {name: found.upwards for name, found in views.items()}
         params = signature(made.plan.params)
         declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
         binding = bind_plan(made.plan, described(views, declared), scalars, source=made.source)
@@ -204,13 +205,6 @@ def reachable(name: str, found: ArrayView, array: Any) -> None:
         message = f"argument `{name}` lies in CPU memory ({kind}), and a kernel on the GPU reaches that of its device only"
         hint = 'move it to the device, or run on the CPU with device="cpu"; NumPy arrays are copied there and back if all arrays are'
         raise VxcError(Diagnostic("E0703", message, help=hint))
-
-
-def _upwards(name: str, found: ArrayView) -> None:
-    """Refuses negative strides, which kernels cannot have (E0706)."""
-    if found.size and any(stride < 0 for stride, extent in zip(found.strides, found.shape) if extent > 1):
-        message = f"argument `{name}` has strides {list(found.strides)}, and a kernel steps through memory upwards"
-        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
 
 
 def check_spread(name: str, found: ArrayView, mode: str) -> None:

@@ -145,9 +145,10 @@ class Specialiser:
         return Specialisation(tuple(sorted({**dict(first), **rows}.items())), strided)
 
     def _is_strided(self, name: str, view: ArrayView) -> bool:
-        """Whether an array is declared without pitches and has some; one of another rank is refused later on."""
+        """Whether an array lies otherwise than it is declared; one of another rank is refused later on."""
         param = next(p for p in self.signature.params if p.name == name)
-        return len(param.dims) == len(view.shape) and not param.pitched and not dense(view)
+        backwards = any(unit < 0 for unit in units(view))
+        return len(param.dims) == len(view.shape) and view.size > 0 and (backwards or not param.pitched and not dense(view))
 
 
 def dense(view: ArrayView) -> bool:

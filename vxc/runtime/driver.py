@@ -18,6 +18,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
+from vxc.runtime.pointers import device_ordinal
 from vxc.runtime.queues import Queues
 
 
@@ -33,7 +34,7 @@ class Driver(Queues):
     def __init__(self, bindings: Any) -> None:
         self._cu = bindings
         self._pid = os.getpid()
-        self._contexts: dict[int, Any] = {}  # as `_push` takes them
+        self._contexts: dict[int, Any] = {}
         self._primaries: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -76,17 +77,16 @@ class Driver(Queues):
 
     def device_of(self, address: int) -> int:
         """The device whose memory holds an address."""
-        return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+        status, device = device_ordinal(address)
+        if status:
+            raise self.failed("cuPointerGetAttribute", self._cu.CUresult(status))
+        return device
 
     def is_foreign(self, address: int) -> bool:
-        """Whether memory belongs to the current context of this thread, and that is not the primary one of its device: out of reach of
-        kernels. The context of another thread is not looked at.
-        """
-        status, current = self._cu.cuCtxGetCurrent()
-        if int(status) or not int(current):
-            return False
+        """Whether memory is of this thread's current context, and that is not the primary one of its device: out of reach of kernels."""
+        current = int(self._cu.cuCtxGetCurrent()[1])  # 0 for none
         owner = self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address)
-        return int(owner) == int(current) and int(current) != int(self._primary(self.current_device()))
+        return current == int(owner) != 0 and current != int(self._primary(self.current_device()))
 
     def _primary(self, device: int) -> Any:
         """The handle of the primary context of a device, which stays retained."""
@@ -118,8 +118,7 @@ class Driver(Queues):
         finally:
             self._pop(self._contexts[device])
 
-    def _retain(self, device: int) -> Any:
-        return self._primary(device)
+    _retain = _primary  # the context as `_push` takes it
 
     def _push(self, context: Any) -> None:
         self._call("cuCtxPushCurrent", context)
