@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 
 import re
 
@@ -10,7 +11,7 @@ from emit_text import body, plan, refused
 
 from vxc.cuda.emit import emit, parameter_bytes
 from vxc.cuda.nvrtc import compile_cuda
-from vxc.diag import VxcError
+from vxc.diag import VxcError, read_source
 from vxc.driver import compile as compiled_for
 from vxc.dtypes import BOOL, F32, I32
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
@@ -105,6 +106,15 @@ def test_the_text_grows_linearly_with_depth():
     insts = [Inst("if", (Value("c", BOOL),))] * depth + [Inst("end")] * depth
     made = emit(plan_of(Kernel("k", (Value("c", BOOL),), tuple(insts), "thread", attrs=(("threads", 1),))))
     assert len(made) < depth * 200
+
+
+@pytest.mark.parametrize("defines", [{}, {"M": 255, "N": 257}], ids=["any size", "odd size"])
+def test_an_index_that_is_computed_in_place_keeps_its_parentheses(defines):
+    """Rows that lie 33 apart: `row * 33 + e & 31` would be another element, for + binds more tightly in C++."""
+    made = compiled_for(read_source("samples/transpose_tile.vx"), defines={"T": F32, **defines}).cuda
+    places = re.findall(r"\btile\[(.+?)\]", made)
+    assert any(" & 31" in place for place in places) and any(" >> 5" in place for place in places)
+    assert all(re.fullmatch(r"\([^()]+\) \* 33 \+ (\w+|\([^()]+\))", place) for place in places), places
 
 
 ROW_STATS = """kernel k(x: f32[M, N], out mean: f32[M], out variance: f32[M]) {

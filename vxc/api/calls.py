@@ -92,8 +92,7 @@ class Calls:
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
             _reachable(name, found, arrays[name])
-        own = next((library.ordinal(array) for array in arrays.values() if library.owns(array)), 0) if library else driver.current_device()
-        device = device_of(driver, views, own)
+        device = device_of(driver, views, _own_device(library, arrays.values(), driver))
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)
@@ -163,6 +162,12 @@ class Calls:
             check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
         extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
+
+
+def _own_device(library: Library | None, arrays: Iterable[Any], driver: Driver) -> int:
+    """Where arrays lie of which all are empty: as the first of the library says, else on the current device."""
+    found = next((array for array in arrays if library and library.owns(array)), None)
+    return library.ordinal(found) if library and library.ordinal and found is not None else driver.current_device()
 
 
 def _of_one(library: Library | None, arrays: Iterable[Any]) -> bool:

@@ -54,8 +54,8 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
 
 
 def _overlapping(plan: Plan) -> tuple[set[str], set[str]]:
-    """(kernels that a launch starts early, kernels that such a launch follows). The first have no `__restrict__`: LLVM would take for granted
-    that nobody changes what is, and load it before the wait.
+    """(kernels that a launch starts early, kernels that such a launch follows). The first have no `__restrict__`: LLVM would take for
+    granted that nobody changes what is, and load it before the wait.
     """
     launches = [inst for inst in plan.entries if inst.op == "launch"]
     pairs = [(before.attr("kernel"), after.attr("kernel")) for before, after in pairwise(launches) if after.attr("early")]

@@ -81,7 +81,8 @@ FRAGMENT_ORDER = Order(v=2, chunk=2, lanes=4)
 # goes with the row; of f16 about 8, since a fold across more warps costs more than it spares where elements are narrow.
 # Up to 32 vectors the lines differ in nothing but the lanes that idle: an order of more lanes gives the same bits.
 _LANES = [
-    (1, 1, 1), (2, 2, 2), (4, 4, 4), (8, 8, 8), (16, 16, 16), (128, 32, 32), (256, 64, 64), (512, 128, 64), (1024, 256, 128), (2048, 512, 256),
+    (1, 1, 1), (2, 2, 2), (4, 4, 4), (8, 8, 8), (16, 16, 16),
+    (128, 32, 32), (256, 64, 64), (512, 128, 64), (1024, 256, 128), (2048, 512, 256),
 ]  # fmt: skip
 _LANES_BEYOND = 512
 _LANES_UNKNOWN = 32
