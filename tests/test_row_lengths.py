@@ -56,7 +56,9 @@ def test_every_pass_keeps_the_bits(n):
     agree(by_call(SOFTMAX, "f32", 32), arrays(SOFTMAX, "f32", n), [p.name for p in PIPELINE.passes])
 
 
-@pytest.mark.parametrize("dtype, n, kept", [("f16", 8, 1), ("f16", 12, 0), ("f16", 1024, 1), ("f16", 1032, 0), ("f32", 12, 1), ("f32", 0, 1)])
+@pytest.mark.parametrize(
+    "dtype, n, kept", [("f16", 8, 1), ("f16", 12, 0), ("f16", 1024, 1), ("f16", 1032, 0), ("f32", 12, 1), ("f32", 0, 1)]
+)
 def test_a_call_launches_the_kernel_of_its_length(dtype, n, kept):
     plan = by_call(SOFTMAX, dtype, 32).plan
     given = {name: Described((5, n), NUMPY[dtype].__name__) for name in "xy"}
