@@ -4,6 +4,7 @@ says how many did not and why. The fixtures `cuda`, `torch` and `full` are for t
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -14,6 +15,9 @@ from vxc.api import devices, dispatch, workspaces
 from vxc.driver import Compiled
 from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
+
+
+os.environ["VXC_CACHE"] = "0"  # here and in processes that tests start: what they see is made by the code at hand
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

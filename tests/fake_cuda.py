@@ -25,6 +25,7 @@ from vxc.ir.plan import Plan
 from vxc.runtime.parameters import _C_TYPES
 
 SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+FOREIGN = range(1 << 59, 1 << 60)  # addresses of a context that is not the primary one
 SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
 
 
@@ -49,6 +50,9 @@ class FakeCuda:
         if address == 64:
             raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
         return int(address in SECOND)
+
+    def is_foreign(self, address, device):
+        return address in FOREIGN
 
     def current_device(self):
         return self.current
@@ -210,6 +214,29 @@ class Tensor:
         return False
 
 
+class GPUArray(Device):
+    """As PyCUDA's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    gpudata = property(lambda self: self.array.ctypes.data)
+
+
+class DeviceNDArray(Device):
+    """As Numba's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    device_ctypes_pointer = property(lambda self: SimpleNamespace(value=self.array.ctypes.data))
+    stream = 0
+
+
+GPUArray.__module__, DeviceNDArray.__module__ = "pycuda.gpuarray", "numba.cuda.cudadrv.devicearray"
+EMPTY = {
+    "pycuda": SimpleNamespace(gpuarray=SimpleNamespace(empty=lambda shape, dtype: GPUArray(np.empty(shape, dtype)))),
+    "numba": SimpleNamespace(cuda=SimpleNamespace(device_array=lambda shape, dtype: DeviceNDArray(np.empty(shape, dtype)))),
+}
+"""The modules of the two, as far as calls look at them."""
+
+
 class TorchDType:
     def __init__(self, dtype: DType):
         self.vxc = dtype
@@ -222,14 +249,29 @@ Tensor.__module__ = "torch"
 _DTYPES = {dtype: TorchDType(dtype) for dtype in DTYPES.values()}
 
 
+class TensorGuards:
+    """As torch's: tells tensors from those that it was made of."""
+
+    def __init__(self, *tensors, dynamic_dims_sizes, dynamic_dims_strides):
+        self.known = [self.seen(t) for t in tensors]
+
+    def seen(self, t):
+        return isinstance(t, Tensor) and (t.shape, t.stride(), t.dtype, t.ordinal, t.negated, t.layout)
+
+    def check(self, *tensors):
+        return [self.seen(t) for t in tensors] == self.known
+
+
 class FakeTorch(SimpleNamespace):
     """`stream` is the current stream, on every device."""
 
     def __init__(self):
-        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0", Tensor=Tensor)
+        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.11", Tensor=Tensor)
         for dtype, native in _DTYPES.items():
             setattr(self, dtype.numpy_name, native)
-        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)
+        guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+        current = {"_cuda_getCurrentRawStream": lambda device: self.stream, "_cuda_getDevice": lambda: self.device_now}
+        self._C = SimpleNamespace(_dynamo=guards, **current)
         self.device = lambda kind, at: at
 
     def empty_strided(self, shape, strides, dtype, device):

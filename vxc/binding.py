@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from vxc.diag import Diagnostics
 from vxc.dtypes import F64, DType
-from vxc.ir.facts import MAX_DIM
 from vxc.ir.kernel import Buffer, Const, Value
+from vxc.ir.ranges import MAX_DIM
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
 

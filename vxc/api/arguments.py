@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from vxc.api.libraries import is_array
+from vxc.api.signatures import Parameter
 from vxc.diag import Diagnostic, VxcError, listed
-from vxc.frontend import syntax
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `text` is as it is declared."""
-
-    name: str
-    mode: str
-    array: bool
-    pitched: bool
-    text: str
-
-
-def parameters(kernel: syntax.Kernel, text: str) -> tuple[Parameter, ...]:
-    """The parameters of a kernel, in order; `text` is the file that it is in."""
-    return tuple(
-        Parameter(
-            p.name,
-            p.direction,
-            bool(p.type.dims),
-            any(dim.stride is not None for dim in p.type.dims),
-            text[p.span.start : p.span.end],
-        )
-        for p in kernel.params
-    )
 
 
 def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:

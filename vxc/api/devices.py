@@ -55,8 +55,8 @@ def default_arch() -> str:
 
 
 def device_of(found: Driver, views: Mapping[str, ArrayView], empty: int) -> int:
-    """The one device that all arrays lie on, or `empty` where all are empty. Raises `VxcError` E0703 for several, or for memory that
-    CUDA does not know.
+    """The one device that all arrays lie on, or `empty` where all are empty. Raises `VxcError` E0703 for several, for memory that
+    CUDA does not know, and for that of another context.
     """
     places: dict[int, str] = {}
     for name, view in views.items():
@@ -67,6 +67,10 @@ def device_of(found: Driver, views: Mapping[str, ArrayView], empty: int) -> int:
         except VxcError as error:
             message = f"argument `{name}` is at address {view.ptr:#x}, and CUDA knows of no memory there"
             raise VxcError(Diagnostic("E0703", message, notes=(error.diagnostics[0].message,), help="was it freed?")) from None
+        if found.is_foreign(view.ptr, device):
+            message = f"argument `{name}` is memory of another CUDA context than the primary one of device {device}, which kernels run in"
+            hint = "make arrays in the primary context: with PyCUDA, import pycuda.autoprimaryctx in place of pycuda.autoinit"
+            raise VxcError(Diagnostic("E0703", message, help=hint))
         places.setdefault(device, name)
     if len(places) > 1:
         listed = ", ".join(f"`{name}` on device {device}" for device, name in places.items())

@@ -35,8 +35,8 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     for kernel in plan.kernels:
         _check(kernel)
         names = Names()
-        met = _handed_on(kernel)
-        params = [_parameter(p, names, kernel.name not in shared and p.name not in met) for p in kernel.params]
+        distinct = kernel.name not in shared and not _loads_again(kernel)
+        params = [_parameter(p, names, distinct) for p in kernel.params]
         name = kernel.source.name if lines and kernel.source else ""
         body = Body(kernel, names, name, debug)
         write_statements(body)
@@ -56,33 +56,30 @@ def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
     return line if len(line) <= _WIDEST else f"{start}\n    " + ",\n    ".join(params) + ") {"
 
 
-def _handed_on(kernel: Kernel) -> set[str]:
-    """Arrays through which threads may hand elements to one another: stored to, then a barrier, then loaded from, also round a loop. Of
-    what is marked `__restrict__` LLVM takes for granted that only this thread changes it, and loads it once for both sides of a barrier.
+def _loads_again(kernel: Kernel) -> bool:
+    """Whether an array may be loaded from after it was stored to, also round a loop. Then no parameter is `__restrict__`: LLVM takes for
+    granted that only this thread changes what is, and loads it once for both sides of a barrier; and it makes one load of two that exclude
+    one another, of the array and of one that is only read, which it then moves before the store (NVRTC 13.0 to 13.5).
     """
     regions = Regions.of(kernel.insts)
-    barriers = [i for i, inst in enumerate(kernel.insts) if inst.op == "barrier"]
-    stored: dict[str, list[int]] = {}
-    loaded: dict[str, list[int]] = {}
-    for i, inst in enumerate(kernel.insts if barriers else ()):
+    stored: dict[str, int] = {}
+    loaded: dict[str, int] = {}
+    for i, inst in enumerate(kernel.insts):
         for access in accesses(inst):
-            for mode, found in (("w", stored), ("r", loaded)):
-                if mode in access.mode:
-                    found.setdefault(access.buffer.name, []).append(i)
-    found = set()
-    for name in stored.keys() & loaded.keys():
-        first, last = min(stored[name]), max(loaded[name])
-        loops = [p for p in regions.parents(first) if kernel.insts[p].op in LOOPS and p < last < regions.end[p]]
-        spans = [range(first, last), *(range(p, regions.end[p]) for p in loops)]
-        if any(b in span for b in barriers for span in spans):
-            found.add(name)
-    return found
+            if "w" in access.mode:
+                stored.setdefault(access.buffer.name, i)
+            if "r" in access.mode:
+                loaded[access.buffer.name] = i
+    for name in {p.name for p in kernel.params} & stored.keys() & loaded.keys():
+        first, last = stored[name], loaded[name]
+        loops = (p for p in regions.parents(first) if kernel.insts[p].op in LOOPS)
+        if first < last or any(p < last < regions.end[p] for p in loops):
+            return True
+    return False
 
 
 def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:
-    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), workspaces are fresh, and one thread alone
-    touches an element that is written.
-    """
+    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), and workspaces are fresh."""
     if isinstance(p, Value):
         return f"{p.dtype.c} {names.of(p.name)}"
     const = "const " if p.mode == "in" else ""

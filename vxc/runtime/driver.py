@@ -31,7 +31,8 @@ class Driver:
     def __init__(self, bindings: Any) -> None:
         self._cu = bindings
         self._pid = os.getpid()
-        self._contexts: dict[int, Any] = {}
+        self._contexts: dict[int, Any] = {}  # as `_push` takes them
+        self._primaries: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> Any:
         status, *results = getattr(self._cu, name)(*arguments)
@@ -75,6 +76,17 @@ class Driver:
         """The device whose memory holds an address."""
         return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
 
+    def is_foreign(self, address: int, device: int) -> bool:
+        """Whether memory belongs to another context than the primary one of its device, out of whose reach it is."""
+        owner = int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address))
+        return owner not in (0, int(self._primary(device)))  # 0: of a pool, which all contexts of the device reach
+
+    def _primary(self, device: int) -> Any:
+        """The handle of the primary context of a device, which stays retained."""
+        if device not in self._primaries:
+            self._primaries[device] = self._call("cuDevicePrimaryCtxRetain", device)
+        return self._primaries[device]
+
     def check_process(self) -> None:
         """Raises `VxcError` E0603 in a process that was forked after CUDA was initialised."""
         if os.getpid() != self._pid:
@@ -85,7 +97,7 @@ class Driver:
         """Gives a thread that has no context the primary one of a device, for good, as the CUDA runtime does."""
         status, context = self._cu.cuCtxGetCurrent()
         if not int(status) and not int(context):
-            self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", device))
+            self._call("cuCtxSetCurrent", self._primary(device))
 
     @contextlib.contextmanager
     def active(self, device: int) -> Iterator[None]:
@@ -100,7 +112,7 @@ class Driver:
             self._pop(self._contexts[device])
 
     def _retain(self, device: int) -> Any:
-        return self._call("cuDevicePrimaryCtxRetain", device)
+        return self._primary(device)
 
     def _push(self, context: Any) -> None:
         self._call("cuCtxPushCurrent", context)

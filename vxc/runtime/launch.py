@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vxc.binding import ArrayParam, Binding, Described, signature
+from vxc.binding import ArrayParam, Binding, Described, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
-from vxc.interp.flat_memory import poisoned, row_major, span
+from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView, describe, describe_device
