@@ -192,8 +192,10 @@ _ROWS = [
 _RESULTS = {"same": "same", "bool": "bool"}
 # Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
 _PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
+# Of a division of floats: the divisor is a sum of which the dividend is a summand, and none negative: the quotient is in [0, 1], or NaN.
+_SCALAR_ATTRS = {**_PRECISION, "div": (("part", AttrDef("bool")),)}
 _SCALARS = [
-    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _PRECISION.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
+    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _SCALAR_ATTRS.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
     for o in SCALAR_OPS.values()
     for _operands in [("bool", "value", "same") if o.name == "select" else ("value", *["same"] * (o.arity - 1))]
 ]
