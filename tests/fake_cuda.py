@@ -108,10 +108,10 @@ class FakeCuda:
     def set_max_dynamic_shared(self, function, nbytes):
         pass
 
-    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1)):
+    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1), early=False):
         return grid, block, shared, stream
 
-    def launch(self, function, grid, block, shared, stream, parameters):
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
         self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
 
     def raw_launch(self):

@@ -63,8 +63,8 @@ class HostDriver:
     def function(self, module, name):
         return name
 
-    def launch(self, function, grid, block, shared, stream, parameters):
-        self.log.append(f"{function} {grid[0]}x{block[0]} on {stream}")
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
+        self.log.append(f"{function} {grid[0]}x{block[0]} on {stream}{' early' * early}")
         _, *values = parameters.values
         if function == "scale":
             n, x, a, w = (v.value for v in values)

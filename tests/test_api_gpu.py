@@ -240,3 +240,28 @@ def test_what_is_refused_leaves_the_device_usable(torch):
     with pytest.raises(vxc.LaunchError, match="freed"):
         k(freed, 1)
     assert torch.equal(k(x, 1), x + 1)
+
+
+def test_parts_of_rows_are_handed_on_in_graphs_and_on_two_streams(torch):
+    """The fold of parts starts early. Calls on a stream share memory: a fold that did not wait would read parts of other rows."""
+    k = vxc.load("samples/rowsum.vx").rowsum
+    rows = [torch.randn(64, 1 << 18, device="cuda") for _ in range(4)]
+    want = [k(x) for x in rows]
+    assert all(torch.allclose(y.double(), x.double().sum(1), atol=1e-2) for x, y in zip(rows, want))
+    found = [torch.zeros_like(y) for y in want]
+    streams, graphs = [torch.cuda.Stream() for _ in range(2)], [torch.cuda.CUDAGraph() for _ in range(2)]
+    torch.cuda.synchronize()
+    for side, (stream, graph) in enumerate(zip(streams, graphs)):
+        with torch.cuda.graph(graph, stream=stream):
+            for at in (side, side + 2, side):
+                k(rows[at], found[at])
+    for _ in range(20):
+        for side, (stream, graph) in enumerate(zip(streams, graphs)):
+            with torch.cuda.stream(stream):
+                graph.replay()
+                for at in (side + 2, side, side + 2):
+                    k(rows[at], found[at])
+        torch.cuda.synchronize()
+        assert all(torch.equal(a, b) for a, b in zip(found, want))
+        for y in found:
+            y.zero_()

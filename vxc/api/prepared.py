@@ -111,7 +111,7 @@ class Prepared:
         shared = launch.kernel.attr("shared_bytes", 0)
         function = loaded(cuda, binary.cubin, kernel_symbol(launch.kernel.name), self.device, shared)
         grid, block = (launch.grid, 1, 1), (launch.kernel.attr("threads"), 1, 1)
-        return Step(function, ByStream(lambda stream: cuda.launch_config(grid, block, shared, stream)), table)
+        return Step(function, ByStream(lambda stream: cuda.launch_config(grid, block, shared, stream, early=launch.early)), table)
 
     def slot(self) -> Slot:
         """A new one, its constants and tables filled in."""

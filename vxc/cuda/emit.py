@@ -6,6 +6,7 @@ The text is ASCII and compiles under NVRTC alone. Statements come from `emit_ops
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from vxc.cuda.emit_body import Body
 from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
@@ -30,15 +31,18 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     has; NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
     """
     shared = plan.shares_arguments
+    early, allowing = _overlapping(plan)
     externs: dict[tuple[str, str], str] = {}
     kernels = []
     for kernel in plan.kernels:
         _check(kernel)
         names = Names()
-        distinct = kernel.name not in shared and not _loads_again(kernel)
+        distinct = kernel.name not in shared | early and not _loads_again(kernel)
         params = [_parameter(p, names, distinct) for p in kernel.params]
         name = kernel.source.name if lines and kernel.source else ""
         body = Body(kernel, names, name, debug)
+        for function in ("vx_await_launch",) * (kernel.name in early) + ("vx_allow_launch",) * (kernel.name in allowing):
+            body.write(f"{function}();")
         write_statements(body)
         externs |= body.externs
         kernels.append("\n".join([_comment(kernel, name), _head(kernel, params, bounds), *body.lines, "}"]))
@@ -47,6 +51,15 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     text = "\n\n".join([*arena, *externs.values(), *kernels]) + "\n"
     prelude = prelude_text(identifiers(text))
     return f"{prelude}\n{text}" if prelude else text
+
+
+def _overlapping(plan: Plan) -> tuple[set[str], set[str]]:
+    """(kernels that a launch starts early, kernels that such a launch follows). The first have no `__restrict__`: LLVM would take for
+    granted that nobody changes what is, and load it before the wait.
+    """
+    launches = [inst for inst in plan.entries if inst.op == "launch"]
+    pairs = [(before.attr("kernel"), after.attr("kernel")) for before, after in pairwise(launches) if after.attr("early")]
+    return {after for _, after in pairs}, {before for before, _ in pairs}
 
 
 def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:

@@ -30,7 +30,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.kept_rows import AHEAD, OF_BLOCK, REGISTERS, Rows, rows_of
+from vxc.passes.kept_rows import OF_BLOCK, REGISTERS, Rows, rows_of
 from vxc.passes.prove_parallel_text import source_name
 from vxc.passes.simplify import simplify_insts
 
@@ -60,7 +60,7 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
     if early := ", ".join(_called(numbering, n) for n in uses if n in ahead):
         context.applied(f"{early}: loaded before what is reduced is known, counted in these registers", kernel.name, first.loc)
     elif late := ", ".join(_called(numbering, n) for n in ahead):
-        needs = f"with the row, that would take {rows.registers(uses | ahead):,.0f} registers of each lane, more than {AHEAD}"
+        needs = f"with the row, that would take {rows.too_many(uses | ahead)}"
         context.missed(f"{late}: not loaded before what is reduced is known: {needs}", kernel.name, first.loc)
     return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses).run()))
 

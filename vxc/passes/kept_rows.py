@@ -13,7 +13,7 @@ from vxc.passes.nest import nest_of
 from vxc.semantics import Order
 
 REGISTERS = 64  # of 4 bytes, that a lane gives to kept rows at most
-AHEAD = 32  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
+AHEAD = 48  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
 OF_BLOCK = 32768  # of 4 bytes, that a block gives to them: half of what a multiprocessor has
 DEAR = ("div", "sqrt")  # several instructions, besides those that `weight` knows as such
 
@@ -75,11 +75,11 @@ class Rows:
                     found[n] = [0, *places]
         return found
 
-    def registers(self, uses: dict[int, list[int]]) -> float:
-        """Registers of a lane that kept rows take where they take the most, between two sweeps."""
+    def registers(self, uses: dict[int, list[int]], least: int = 1) -> float:
+        """Registers of a lane that kept rows take where they take the most, between two sweeps, of `least` bytes an element or more."""
         v, lanes = self.order.v, self.order.lanes
         slots = -(-self.extent.most // (v * lanes)) * v
-        size = {n: slots * self.numbering.made[n][0].result.dtype.bytes / 4 for n in uses}
+        size = {n: slots * max(least, self.numbering.made[n][0].result.dtype.bytes) / 4 for n in uses}
         return max((sum(size[n] for n, p in uses.items() if p[0] <= s < p[-1]) for s in range(len(self.sweeps))), default=0)
 
     def choice(self) -> tuple[dict[int, list[int]], dict[int, float]]:
@@ -93,7 +93,14 @@ class Rows:
                 refused[n] = needs
         uses = self.uses(kept)
         early = uses | self.ahead() if uses else {}
-        return early if self.registers(early) <= AHEAD else uses, refused
+        return uses if self.too_many(early) else early, refused
+
+    def too_many(self, early: dict[int, list[int]]) -> str | None:
+        """Why not all of this is loaded before the first sweep. Narrow elements may end up in a register each, where a row ends between."""
+        for needs, limit in ((self.registers(early), AHEAD), (self.registers(early, least=4), REGISTERS)):
+            if needs > limit:
+                return f"{needs:,.0f} registers of each lane, more than {limit}"
+        return None
 
 
 def rows_of(kernel: Kernel, distinct: bool) -> Rows | None:

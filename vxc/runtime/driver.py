@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
 
 
@@ -177,22 +178,31 @@ class Driver:
         stream: int,
         parameters: Parameters,
         cluster: Sequence[int] = (1, 1, 1),
+        early: bool = False,
     ) -> None:
-        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block."""
-        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster), function, parameters.address, 0)
+        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block, `early` as in `launch_config`."""
+        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster, early), function, parameters.address, 0)
 
     def launch_config(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, cluster: Sequence[int] = (1, 1, 1)
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        cluster: Sequence[int] = (1, 1, 1),
+        early: bool = False,
     ) -> Any:
-        """What a launch says beside its function and parameters, to be used as often as wished."""
+        """What a launch says beside its function and parameters, to be used as often as wished. `early`: its blocks may start once those of
+        the kernel before it on the stream allow that; it waits by itself until that one has ended.
+        """
         config = self._cu.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         config.blockDimX, config.blockDimY, config.blockDimZ = block
         config.sharedMemBytes = shared
         config.hStream = stream
-        if tuple(cluster) != (1, 1, 1):
-            config.attrs = [self._cluster_attribute(*cluster)]
-            config.numAttrs = 1
+        attributes = launch_attributes(self._cu, cluster, early)
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
         return config
 
     def raw_launch(self) -> tuple[Any, Any]:
@@ -200,13 +210,6 @@ class Driver:
         further call of Python in between, and gives a tuple whose first element is `success` or what `failed` takes.
         """
         return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
-
-    def _cluster_attribute(self, x: int, y: int, z: int) -> Any:
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dimension = attribute.value.clusterDim
-        dimension.x, dimension.y, dimension.z = x, y, z
-        return attribute
 
     # streams and events
 

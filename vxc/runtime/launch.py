@@ -229,7 +229,8 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
                 shared = step.kernel.attr("shared_bytes", 0)
                 function = loaded(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
-                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), shared, stream, pack(packed))
+                threads = step.kernel.attr("threads")
+                cuda.launch(function, (step.grid, 1, 1), (threads, 1, 1), shared, stream, pack(packed), early=step.early)
     finally:
         for address in held.values():
             cuda.free_async(address, stream)
