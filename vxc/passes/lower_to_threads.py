@@ -316,10 +316,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    kernels = [lower_kernel(kernel) for kernel in plan.kernels]
-    for kernel in kernels:
-        _fits(kernel)
-    return plan.with_kernels(kernels)
+    return plan.with_kernels([_fitting(lower_kernel(kernel)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:
@@ -330,8 +327,8 @@ def _wishes(kernel: Kernel, context: Context) -> None:
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
 
 
-def _fits(kernel: Kernel) -> None:
-    """Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
+def _fitting(kernel: Kernel) -> Kernel:
+    """The kernel. Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
     arrays = [inst for inst in kernel.insts if inst.op == "local"]
     sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
     if sum(sizes) > MAX_LOCAL_BYTES:
@@ -339,6 +336,7 @@ def _fits(kernel: Kernel) -> None:
         message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
         hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
         raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
+    return kernel
 
 
 LOWER_TO_THREADS = Pass(
