@@ -8,8 +8,7 @@ import os
 import sys
 
 import pytest
-from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
-from host_driver import HostDriver
+from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
 
 from vxc.api import devices, dispatch, workspaces
 from vxc.driver import Compiled
@@ -74,6 +73,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list:
 
 @pytest.fixture
 def host(monkeypatch):
-    fake = HostDriver()
+    fake = PythonCuda()
     monkeypatch.setattr(launch_module, "driver", lambda: fake)
     return fake

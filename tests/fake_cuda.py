@@ -51,7 +51,7 @@ class FakeCuda:
             raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
         return int(address in SECOND)
 
-    def is_foreign(self, address, device):
+    def is_foreign(self, address):
         return address in FOREIGN
 
     def current_device(self):
@@ -71,20 +71,20 @@ class FakeCuda:
         return stream + 1000
 
     def allocate_async(self, nbytes, stream):
-        buffer = (ctypes.c_char * max(nbytes, 1))()
-        self.memory[ctypes.addressof(buffer)] = buffer
         self.log.append(f"allocate {nbytes} on {stream}")
-        return ctypes.addressof(buffer)
+        return self.allocate(nbytes)
 
     def free_async(self, address, stream):
         self.log.append(f"free on {stream}")
-        del self.memory[address]
+        self.free(address)
 
     def allocate(self, nbytes):
-        return self.allocate_async(nbytes, 0)
+        buffer = (ctypes.c_char * max(nbytes, 1))()
+        self.memory[ctypes.addressof(buffer)] = buffer
+        return ctypes.addressof(buffer)
 
     def free(self, address):
-        self.free_async(address, 0)
+        del self.memory[address]
 
     def upload(self, address, array):
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
@@ -93,7 +93,7 @@ class FakeCuda:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def synchronize(self, stream):
-        pass
+        self.log.append(f"synchronize {stream}")
 
     def wait(self, stream, producer):
         self.log.append(f"{stream} waits for {producer}")
@@ -138,6 +138,27 @@ class FakeCuda:
         for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False).items():
             arrays[name][...] = result
         return (0,)
+
+
+class PythonCuda(FakeCuda):
+    """The kernels are those of test_launch.py, in Python; the log has threads, too."""
+
+    def function(self, module, name):
+        return name
+
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
+        self.log.append(f"{function} {grid[0]}x{block[0]} on {stream}{' early' * early}")
+        _, *values = (getattr(value, "value", value) for value in parameters.values)
+        if function == "scale":
+            n, x, a, w = values
+            floats_at(w, n)[:] = floats_at(x, n) * np.float32(a)
+        else:
+            k, w, y = values
+            floats_at(y, k)[:] = floats_at(w, k + 1)[1:]
+
+
+def floats_at(address: int, count: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_float * count).from_address(address), np.float32)
 
 
 def _array(buffer: Buffer, address: int, numbers) -> np.ndarray:

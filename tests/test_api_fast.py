@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -125,11 +125,8 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
     k._forget()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=work, args=(at,)) for at in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
     finally:
         sys.setswitchinterval(switch)
     assert not wrong

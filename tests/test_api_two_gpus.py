@@ -5,8 +5,8 @@ Every test is for any number of devices from two on. `python tools/gpu_check.py 
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,22 +121,20 @@ def test_a_graph_is_captured_on_each_device(torch, arrays):
 
 
 def test_a_thread_for_each_device(torch, arrays):
-    k, wrong = vxc.kernel(SHIFT), []
+    k = vxc.kernel(SHIFT)
 
     def work(d):
+        wrong = []
         with torch.cuda.device(d):
             x, y = arrays[d][:100], torch.empty(100, device=f"cuda:{d}")
             for n in range(2_000):
                 k(x, y, n)
                 if n % 200 == 199 and not torch.equal(y, x + n):
                     wrong.append((d, n))
+        return wrong
 
-    threads = [threading.Thread(target=work, args=(d,)) for d in (*DEVICES, *DEVICES)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    with ThreadPoolExecutor(2 * COUNT) as pool:
+        assert list(pool.map(work, (*DEVICES, *DEVICES))) == [[]] * 2 * COUNT
 
 
 def test_arrays_of_cupy_on_each_device():

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_cuda import Device
-from host_driver import HostDriver
+from fake_cuda import Device, floats_at
 
 from vxc.binding import Binding
 from vxc.cuda.nvrtc import Binary, Resources, compile_cuda
@@ -133,7 +132,7 @@ def test_run_numpy_lays_arrays_out_as_declared_and_sizes_missing_outputs(host, m
 
     def copy(function, grid, block, shared, stream, parameters, early=False):
         _, x, y, pitch = (getattr(v, "value", v) for v in parameters.values)
-        HostDriver._floats(y, pitch + 3)[:] = HostDriver._floats(x, pitch + 3)
+        floats_at(y, pitch + 3)[:] = floats_at(x, pitch + 3)
 
     monkeypatch.setattr(host, "launch", copy)
     x = np.arange(14, dtype=np.float32).reshape(2, 7)[:, :3]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vxc.api.arguments import matched
@@ -29,16 +30,22 @@ class ShapeDtype(NamedTuple):
 
 
 def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any]) -> dict[str, ArrayView]:
-    """The arrays that a user describes, by parameter; none at all where nothing is described. Raises `VxcError` E0704, E0708."""
+    """The arrays that a user describes, by parameter; none at all where nothing is described. Raises `VxcError` E0704, E0705, E0708,
+    E0709.
+    """
     if not shapes and not named:
         return {}
-    declared = {p.name: p.dtype for p in kernel.params}
+    declared = {p.name: p for p in kernel.params}
     arrays = [p for p in kernel.params if p.array]
     found: dict[str, ArrayView] = {}
     for name, given in matched(kernel.name, arrays, [*map(_Ahead, shapes)], {name: _Ahead(x) for name, x in named.items()}).items():
-        dtype = given.dtype or DTYPES.get(declared[name])
+        rank = len(declared[name].dims)
+        if len(given.shape) != rank:
+            message = f"`{name}` is described with {len(given.shape)} dimensions, and is declared with {rank}"
+            raise VxcError(Diagnostic("E0705", message, help=f"give a shape of {rank} sizes"))
+        dtype = given.dtype or DTYPES.get(declared[name].dtype)
         if dtype is None:
-            message = f"`{name}` is of the generic dtype {declared[name]}, and its shape alone is given"
+            message = f"`{name}` is of the generic dtype {declared[name].dtype}, and its shape alone is given"
             raise VxcError(Diagnostic("E0704", message, help=f'pass vxc.ShapeDtype({given.shape}, "f32")'))
         found[name] = ArrayView(0, given.shape, row_major(given.shape), dtype, dtype.bytes, False, "cuda")
     return found
@@ -51,7 +58,14 @@ class _Ahead:
 
     def __init__(self, given: Any) -> None:
         sized = hasattr(given, "shape")
-        self.shape = tuple(int(n) for n in (given.shape if sized else (given,) if isinstance(given, int) else given))
+        shape = given.shape if sized else given
+        try:
+            self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+        except TypeError:
+            message = f"{shape!r} is no shape"
+            raise VxcError(Diagnostic("E0709", message, help="give sizes that are ints, as in (64, 1000)")) from None
+        if min(self.shape, default=0) < 0:
+            raise VxcError(Diagnostic("E0705", f"a shape has a size of {min(self.shape)}", help="sizes are 0 or more"))
         self.dtype = _dtype(given.dtype) if sized else None
 
 

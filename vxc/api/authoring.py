@@ -105,6 +105,8 @@ def elementwise(signature: str, expression: str, *, name: str = "elementwise", t
 
     Arrays of any contiguous shape are passed as they are: reshape(-1) gives their one dimension. Raises `CompileError`.
     """
+    expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+    expect("the `expression` of vxc.elementwise", expression, str, "a str such as 'x * y'")
     with translated():
         inputs, into = _signature(signature)
         body = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
@@ -119,6 +121,8 @@ def reduction(signature: str, expression: str, op: str = "sum", *, name: str = "
     `op` is a reduction of the language: sum, prod, max, min, absmax, any, all, argmax, argmin. Its output is `result`, of shape [M].
     Raises `CompileError`.
     """
+    expect("the `signature` of vxc.reduction", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+    expect("the `expression` of vxc.reduction", expression, str, "a str such as 'x * y'")
     with translated():
         inputs, into = _signature(signature)
         row = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
 from vxc.api.devices import arch_of, cuda, device_of
-from vxc.api.libraries import Library, is_array, library_of, maker, view
+from vxc.api.libraries import Library, is_array, library_of, maker, ordinal, view
 from vxc.api.prepared import Extent, Out, Prepared
 from vxc.api.signatures import Parameter
 from vxc.api.specialise import Recipe, Specialisation
@@ -25,6 +25,7 @@ from vxc.target import target as target_of
 if TYPE_CHECKING:
     from vxc.driver import Compiled
 
+_OPTIONS = ("stream", "device")
 _LIMIT = 4096  # prepared calls of a kernel
 
 
@@ -55,6 +56,11 @@ class Calls:
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
         self._built: dict[tuple[Specialisation, str], Built] = {}
         self._prepared: dict[tuple, Prepared] = {}
+
+    def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
+        options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
+        return {name: value for name, value in keywords.items() if name not in options}, options
 
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""
@@ -92,7 +98,8 @@ class Calls:
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
             _reachable(name, found, arrays[name])
-        device = device_of(driver, views, _own_device(library, arrays.values(), driver))
+        said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
+        device = device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)
@@ -162,12 +169,6 @@ class Calls:
             check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
         extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
-
-
-def _own_device(library: Library | None, arrays: Iterable[Any], driver: Driver) -> int:
-    """Where arrays lie of which all are empty: as the first of the library says, else on the current device."""
-    found = next((array for array in arrays if library and library.owns(array)), None)
-    return library.ordinal(found) if library and library.ordinal and found is not None else driver.current_device()
 
 
 def _of_one(library: Library | None, arrays: Iterable[Any]) -> bool:

@@ -13,17 +13,17 @@ import numpy as np
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls, Checked
-from vxc.api.devices import cuda, device_count
+from vxc.api.devices import cuda, device_count, named_device
 from vxc.api.errors import translated
 from vxc.api.fronts import Front, writable
 from vxc.api.libraries import Library, is_array
 from vxc.api.prepared import CODES, ByStream
 from vxc.api.signatures import Signature
 from vxc.binding import fit_scalar
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, DTYPES
+from vxc.runtime.arrays import CPU
 
-CPU = "cpu"
-_OPTIONS = ("stream", "device")
 
 
 class Dispatched(partial):
@@ -86,15 +86,11 @@ def _in_full(kernel: Dispatched, /, *args: Any, **keywords: Any) -> Any:
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """A call in full."""
     calls = kernel._calls
-    options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in calls.names}
-    keywords = {name: value for name, value in keywords.items() if name not in options}
-    device = options.get("device")
+    keywords, options = calls.split(keywords)
     with translated(calls.recipe.name):
         given = matched(calls.recipe.name, calls.params, args, keywords)
-        if device is not None or _all_numpy(given):
-            from vxc.api.host import copied, interpreted
-
-            return result(interpreted(calls, given) if device == CPU else copied(calls, given, device or 0))
+        if on_host(given, options):
+            return away(calls, given, options)
         call = calls.checked(given, options.get("stream"))
         calls.run(call)
         if call.repeatable:
@@ -102,9 +98,22 @@ def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any
     return result(call.outs)
 
 
-def _all_numpy(given: Mapping[str, Any]) -> bool:
+def on_host(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a call is one on arrays in CPU memory: all are NumPy's, or it says on which device to run."""
     arrays = [value for value in given.values() if is_array(value)]
-    return bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
+    return options.get("device") is not None or bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
+
+
+def away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """Such a call, interpreted or by copies."""
+    from vxc.api.host import copied, interpreted
+
+    with translated(calls.recipe.name):
+        device = named_device(options.get("device"))
+        if options.get("stream") is not None:
+            hint = "leave it out: such a call ends when its results are there"
+            raise VxcError(Diagnostic("E0709", "`stream` is for arrays on a device, and these are in CPU memory", help=hint))
+        return result(interpreted(calls, given) if device == CPU else copied(calls, given, device))
 
 
 def result(outs: Sequence[Any]) -> Any:

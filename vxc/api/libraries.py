@@ -162,6 +162,12 @@ def package(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
+def ordinal(array: Any) -> int | None:
+    """The device that an array says it is on, None where those of its library do not say."""
+    row = LIBRARIES.get(package(array))
+    return row.ordinal(array) if row and row.ordinal else None
+
+
 def library_of(arrays: Iterable[Any]) -> Library | None:
     """The library whose stream a call follows and in which its missing outputs are allocated: that of the first array whose library has
     a current stream, else of the first that has one at all.
@@ -179,16 +185,28 @@ def is_array(value: Any) -> bool:
     return package(value) == "torch" or hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__")
 
 
+def on_device(array: Any) -> bool:
+    """Whether an array lies in the memory of a device."""
+    if package(array) == "torch":
+        return array.device.type != "cpu"
+    if isinstance(array, (np.ndarray, np.generic)):
+        return False
+    return hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] != 1
+
+
 def view(array: Any, name: str, stream: int = 0) -> ArrayView:
     """What an array is and where it lies; `stream` is where it will be used, for those that only speak DLPack.
 
-    Raises `VxcError`: as `describe`; E0703 for a torch tensor without memory of its own.
+    Raises `VxcError`: as `describe`; E0703 for a torch tensor without memory of its own and for a masked array.
     """
     if package(array) == "torch":
         problem = _torch_problem(array)
         if problem:
             what, way_out = problem
             raise VxcError(Diagnostic("E0703", f"argument `{name}` is {what}, and a kernel needs memory", help=way_out))
+    elif isinstance(array, np.ma.MaskedArray):
+        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
+        raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
     elif not isinstance(array, np.ndarray) and not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack__"):
         return from_dlpack(array, name, stream)
     found = describe(array, name)

@@ -77,10 +77,15 @@ class Driver:
         """The device whose memory holds an address."""
         return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
 
-    def is_foreign(self, address: int, device: int) -> bool:
-        """Whether memory belongs to another context than the primary one of its device, out of whose reach it is."""
-        owner = int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address))
-        return owner not in (0, int(self._primary(device)))  # 0: of a pool, which all contexts of the device reach
+    def is_foreign(self, address: int) -> bool:
+        """Whether memory belongs to the current context of this thread, and that is not the primary one of its device: out of reach of
+        kernels. The context of another thread is not looked at.
+        """
+        status, current = self._cu.cuCtxGetCurrent()
+        if int(status) or not int(current):
+            return False
+        owner = self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address)
+        return int(owner) == int(current) and int(current) != int(self._primary(self.current_device()))
 
     def _primary(self, device: int) -> Any:
         """The handle of the primary context of a device, which stays retained."""
