@@ -1,8 +1,10 @@
 """Every access of a kernel against an oracle that enumerates addresses and knows nothing of the pass: how many bytes, how often.
 
 A run is what one thread takes in a row: the elements that the order of a reduction gives a lane, or 16 bytes of the array that
-an elementwise loop writes. It is loaded as the aligned vectors of 16 bytes that its addresses lie in. It is stored in accesses of one
-width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples. A run that is not complete goes one element at a time.
+an elementwise loop writes. It goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples;
+where it is loaded and that is less than 4, as the words of 4 bytes that its addresses lie in. Runs of rows whose length in the text is
+no multiple of 16 bytes are loaded as the vectors of 16 bytes that their addresses lie in, however they lie. A run that is not complete
+goes one element at a time.
 """
 
 from __future__ import annotations
@@ -38,19 +40,27 @@ def stored(addresses: list[int], size: int) -> Counter:
 
 
 def loaded(addresses: list[int], size: int) -> Counter:
-    return Counter({16: len({a // 16 for a in addresses})})
+    pieces = stored(addresses, size)
+    return pieces if min(pieces) >= 4 else touched(addresses, 4)
+
+
+def touched(addresses: list[int], vector: int) -> Counter:
+    return Counter({vector: len({a // vector for a in addresses})})
 
 
 def run(base: int, size: int, first: int, count: int) -> list[int]:
     return [base + (first + k) * size for k in range(count)]
 
 
-def reduced(base: int, size: int, start: int, length: int, order) -> Counter:
-    """Accesses of the lanes that reduce `length` elements from element `start` on."""
+def reduced(base: int, size: int, start: int, length: int, order, straight: bool = False) -> Counter:
+    """Accesses of the lanes that reduce `length` elements from element `start` on; `straight`: as vectors, however they lie."""
     seen: Counter = Counter()
     for e in range(0, length, order.v):
-        complete = e + order.v <= length
-        seen += loaded(run(base, size, start + e, order.v), size) if complete else Counter({size: min(order.v, length - e)})
+        addresses = run(base, size, start + e, min(order.v, length - e))
+        if len(addresses) < order.v:
+            seen[size] += len(addresses)
+        else:
+            seen += touched(addresses, 16) if straight else loaded(addresses, size)
     return seen
 
 
@@ -144,7 +154,8 @@ def test_reduced_rows(kernels, n, t):
     for made, length in ((kernels["sum", t], None), (static, n)):
         order = reduce_order(length, made.typed.params[0].dtype, True)
         for base in range(0, 16, size):
-            expected = sum((reduced(base, size, row * n, n, order) for row in range(ROWS)), Counter())
+            straight = length is not None and n * size % 16 != 0
+            expected = sum((reduced(base, size, row * n, n, order, straight) for row in range(ROWS)), Counter())
             assert check(made, {"x": x}, {"x": base}, ("x",)) == named("x", expected), (length, base)
 
 
@@ -175,7 +186,7 @@ def test_rows_with_a_pitch(n, pitch, base):
 def test_a_row_from_some_element_on(start):
     made = compile(Source("k.vx", f"kernel k(x: f16[M, 75], out s: f32[M]) {{ parallel i in M {{ s[i] = sum(x[i, {start}:]); }} }}"))
     order = reduce_order(75 - start, made.typed.params[0].dtype, True)
-    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order) for row in range(ROWS)), Counter())
+    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order, straight=True) for row in range(ROWS)), Counter())
     assert check(made, {"x": numbers((ROWS, 75), "f16")}, {"x": 2}, ("x",)) == named("x", expected)
 
 

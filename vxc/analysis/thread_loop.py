@@ -11,7 +11,7 @@ from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
 from vxc.analysis.offsets import Offsets, run_of, settled
 from vxc.analysis.wide_loop import Guards
-from vxc.ir.kernel import GLOBAL, Const, Inst, Operand, Value
+from vxc.ir.kernel import GLOBAL, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 from vxc.target import WARP

@@ -2,13 +2,18 @@
 
 Looked at are the loops whose few iterations one thread runs one after another: of kind `unroll` with constant bounds, and those
 that deal elements out to lanes (`deal`), which may as well be dealt out several in a row. An access can be widened if its offset
-in memory is that of the first iteration plus the index: then its elements are a run. The rule for the width of a run:
+in memory is that of the first iteration plus the index: then its elements are a run. How wide a run goes:
 
-- 16 bytes, or all of it if it is shorter, where its first offset is a multiple of that, given that certain arrays are aligned and certain
-  dimensions divisible. Nothing is assumed of either: `divides` and `aligned` are for the kernel to test.
-- Else, and where the test fails, its address is looked at each time (`anywhere`). It is loaded as the aligned vectors of that size that hold
-  it, two at most. It is stored in the widest accesses of 16, 8, 4, 2 or 1 bytes that its address is a multiple of; and since lanes that
-  store in other widths take turns, a width is left out if addresses modulo it are not alike in a quarter of a warp at least.
+- in 16 bytes, or all of it if it is shorter, where its first offset is a multiple of that, given that certain arrays are aligned and
+  certain dimensions divisible. Nothing is assumed of either: `divides` and `aligned` are for the kernel to test.
+- Where the test fails, and where elements are dealt out, its address is looked at each time (`branch`): it goes in the widest accesses
+  of 16, 8, 4, 2 or 1 bytes that its address is a multiple of; loaded, in words of 4 bytes at least, which are shifted.
+- Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
+  branch, so that loads of several runs are under way together. That takes more registers, which a form for aligned arrays beside it
+  would pay for too. Stores are by address here too.
+- Lanes that are at other places modulo a width take turns by address. So runs by address are no wider than what places are alike modulo
+  in a quarter of a warp at least.
+- An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
 What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`). Shared arrays begin at multiples of
 16 bytes, and their addresses are not looked at; loops that access nothing else are left alone.
@@ -154,19 +159,19 @@ class _Finder:
         """Elements that an access may have: where what is tested holds, and otherwise; see the rule above."""
         loop, width = self.loop, min(BYTES // buffer.dtype.bytes, self.loop.count)
         widths = [width >> k for k in range(width.bit_length())]
-        most = next(w for w in widths if w == 1 or buffer.space in GLOBAL and (not stored or loop.alike(first, w)))
-        anywhere = Size(most, "branch" if most > 1 else None)
-        for w in widths:
-            needs = None if loop.dealt or w == 1 else self.offsets.divisible(first, w, self.found.divides)
-            tested = needs is not None and (bool(needs) or buffer.space == "param")
-            if needs is not None and not (tested and buffer.space == "shared"):
-                merge(self.found.divides, needs)
-                if buffer.space == "param":
-                    merge(self.found.aligned, {buffer.name: w * buffer.dtype.bytes})
-                return Size(w, None), anywhere if tested else Size(w, None)
-            if w == most:
-                break
-        return anywhere if loop.dealt or most == 1 else Size(most, "straight"), anywhere
+        if buffer.space == "shared":
+            known = Size(next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {}), None)
+            return known, known
+        most = next(w for w in widths if w == 1 or loop.alike(first, w))
+        by_address = Size(most, "branch" if most > 1 else None)
+        needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
+        if needs is not None:
+            merge(self.found.divides, needs)
+            if buffer.space == "param":
+                merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
+            return Size(width, None), by_address if needs or buffer.space == "param" else Size(width, None)
+        other = by_address if loop.dealt or stored else Size(width, "straight")
+        return other, other
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""

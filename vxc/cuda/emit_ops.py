@@ -153,8 +153,8 @@ def _move(body: Body, at: int, inst: Inst) -> None:
     places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
     function = f"{MOVES[inst.op]}<{size}>"
     if inst.attr("anywhere"):
-        load = "vx_load_branching" if inst.attr("anywhere") == "branch" else "vx_load_anywhere"
-        function = f"vx_store_anywhere<{size}, {to.dtype.bytes}>" if source.space == "local" else f"{load}<{size}>"
+        load = f"vx_load_straight<{size}>" if inst.attr("anywhere") == "straight" else f"vx_load_branch<{size}, {to.dtype.bytes}>"
+        function = load if to.space == "local" else f"vx_store_anywhere<{size}, {to.dtype.bytes}>"
     body.write(f"{function}({', '.join(places)});")
 
 

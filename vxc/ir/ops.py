@@ -129,10 +129,10 @@ _ROWS = [
     OpDef("move", ("buffer", "index", "buffer", "index"), "none",
           (("anywhere", AttrDef("str", False, ("branch", "straight"))), ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
-          "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place in "
-          "global memory need not be aligned so: a load takes the two aligned vectors that hold its elements (never a vector that holds "
-          "none), a store as many accesses as its address makes necessary, all as wide as that allows. `branch` tests for a load that "
-          "is aligned after all, `straight` does not, so that loads of several are under way together."),
+          "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
+          "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
+          "a load of elements across words takes the words that hold them, and a shift. `straight` loads by one or two aligned vectors and "
+          "a shift, which takes more registers, but no branch."),
     OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
           "`await`."),

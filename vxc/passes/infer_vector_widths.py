@@ -1,11 +1,11 @@
 """infer-vector-widths: several elements in one access, wherever they follow one another and lie in the right place.
 
 Before: stage=thread; every access is one element. A loop marked `deal` deals the elements of a range out to lanes, one by one.
-After:  in loops of a few iterations, `move` takes elements to or from a `local` array, up to 16 bytes at once: as many as their address
-        allows. Where that is 16 bytes if only arrays are aligned and dimensions divisible, that is one condition, tested at the
-        top; where it does not hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in
-        a row, from where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by
-        one, in a loop that is not unrolled, so as to cost the wide form no registers.
+After:  in loops of a few iterations, `move` takes elements to or from a `local` array, up to 16 bytes at once. Where they lie at
+        multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does not
+        hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a row, from
+        where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by one, in a
+        loop that is not unrolled, so as to cost the wide form no registers.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0

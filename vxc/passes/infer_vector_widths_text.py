@@ -24,7 +24,7 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
             for what, places in (("loads", run.loads * run.reads), ("stores", run.stores)):
                 if places:
                     size = run.given.elements * run.buffer.dtype.bytes
-                    how = f", {_ANYWHERE[what]}" if run.given.anywhere else ""
+                    how = f": {_ANYWHERE[what]}" if run.given.anywhere else ""
                     once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{how}", places[0])
     for miss in found.missed:
         once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
@@ -39,4 +39,5 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
     tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
     tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
     if tests:
-        context.applied(f"these widths where {', '.join(tests)}; else wherever they lie: loads are {_ANYWHERE['loads']}, stores {_ANYWHERE['stores']}", kernel.name)
+        ways = ", ".join(f"{what} are {how}" for what, how in _ANYWHERE.items())
+        context.applied(f"as wide as that where {', '.join(tests)}; else {ways}", kernel.name)

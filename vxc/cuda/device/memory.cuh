@@ -64,14 +64,10 @@ template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* plac
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
 }
 
-// so many bytes in registers to a place, in accesses of `unit` bytes, of which it is a multiple
-template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(char* to, const unsigned int* words) {
+// copy so many bytes in accesses of `unit` bytes, of which both places are multiples
+template <int bytes, int unit> __device__ __forceinline__ void vx_move_pieces(void* to, const void* from) {
   #pragma unroll
-  for (int k = 0; k < bytes; k += unit) {
-    if (unit == 1) *(unsigned char*)(to + k) = (unsigned char)(words[k / 4] >> k % 4 * 8);
-    if (unit == 2) *(unsigned short*)(to + k) = (unsigned short)(words[k / 4] >> k % 4 * 8);
-    if (unit > 2) vx_move<unit>(to + k, &words[k / 4]);
-  }
+  for (int k = 0; k < bytes; k += unit) vx_move<unit>((char*)to + k, (const char*)from + k);
 }
 
 // whether a place is a multiple of `unit` bytes, which are no more than `bytes`; all are multiples of their elements' `size`
@@ -79,8 +75,8 @@ template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suit
   return unit <= bytes && unit >= size && (unit == size || ((unsigned int)(unsigned long long)place & (unit - 1u)) == 0u);
 }
 
-// copy so many bytes from any place to an array of the thread: one or two whole vectors of memory that hold them, and a shift
-template <int bytes> __device__ __forceinline__ void vx_load_anywhere(void* to, const void* from) {
+// copy so many bytes (2 to 16) from any place to an array of the thread: one or two whole vectors of memory that hold them, and a shift
+template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, const void* from) {
   __align__(16) unsigned int words[8] = {};
   const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
   const char* first = (const char*)from - past;
@@ -90,33 +86,39 @@ template <int bytes> __device__ __forceinline__ void vx_load_anywhere(void* to, 
   } else {
     if (past) vx_move<bytes>(&words[bytes / 4], first + bytes);
     #pragma unroll
-    for (int k = 0; k < bytes / 4 + 2 && k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
+    for (int k = 0; k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
     #pragma unroll
-    for (int k = 0; k < bytes / 4 + 1; ++k) words[k] = past & 4 ? words[k + 1] : words[k];
+    for (int k = 0; k < 5; ++k) words[k] = past & 4 ? words[k + 1] : words[k];
     #pragma unroll
-    for (int k = 0; k < bytes / 4; ++k) words[k] = __funnelshift_r(words[k], words[k + 1], past % 4 * 8);
+    for (int k = 0; k < 4; ++k) words[k] = __funnelshift_r(words[k], words[k + 1], past % 4 * 8);
   }
   vx_move<bytes>(to, words);
 }
 
-// the same by a branch, which costs an aligned place one load and no shift, and other places the loads that would be under way across it
-template <int bytes> __device__ __forceinline__ void vx_load_branching(void* to, const void* from) {
-  __align__(16) unsigned int words[4];
-  if (vx_aligned<bytes>(from)) vx_move<bytes>(words, from);
-  else vx_load_anywhere<bytes>(words, from);
+// the same by branches: in accesses of 16, 8 or 4 bytes if the place is a multiple of that, else in whole words of 4 bytes and a shift
+template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from) {
+  __align__(16) unsigned int words[5];
+  const char* place = (const char*)from;
+  if (bytes < 4) vx_load_straight<bytes>(words, from);
+  else if (vx_suits<bytes, size, 16>(from)) vx_move_pieces<bytes, 16>(words, place);
+  else if (vx_suits<bytes, size, 8>(from)) vx_move_pieces<bytes, 8>(words, place);
+  else if (vx_suits<bytes, size, 4>(from)) vx_move_pieces<bytes, 4>(words, place);
+  else {
+    const unsigned int past = (unsigned int)(unsigned long long)from & 3u;
+    vx_move_pieces<bytes + 4, 4>(words, place - past);
+    #pragma unroll
+    for (int k = 0; k < bytes / 4; ++k) words[k] = __funnelshift_r(words[k], words[k + 1], past * 8);
+  }
   vx_move<bytes>(to, words);
 }
 
-// copy so many bytes from an array of the thread to memory, in accesses as wide as the place allows, of `size` bytes at least
+// copy so many bytes from an array of the thread to any place, in accesses as wide as that allows, of `size` bytes at least
 template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
-  __align__(16) unsigned int words[4];
-  char* place = (char*)to;
-  vx_move<bytes>(words, from);
-  if (vx_suits<bytes, size, 16>(to)) vx_store_pieces<bytes, 16>(place, words);
-  else if (vx_suits<bytes, size, 8>(to)) vx_store_pieces<bytes, 8>(place, words);
-  else if (vx_suits<bytes, size, 4>(to)) vx_store_pieces<bytes, 4>(place, words);
-  else if (vx_suits<bytes, size, 2>(to)) vx_store_pieces<bytes, 2>(place, words);
-  else vx_store_pieces<bytes, 1>(place, words);
+  if (vx_suits<bytes, size, 16>(to)) vx_move_pieces<bytes, 16>(to, from);
+  else if (vx_suits<bytes, size, 8>(to)) vx_move_pieces<bytes, 8>(to, from);
+  else if (vx_suits<bytes, size, 4>(to)) vx_move_pieces<bytes, 4>(to, from);
+  else if (vx_suits<bytes, size, 2>(to)) vx_move_pieces<bytes, 2>(to, from);
+  else vx_move_pieces<bytes, 1>(to, from);
 }
 
 // the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
