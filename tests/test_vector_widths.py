@@ -1,10 +1,9 @@
 """Every access of a kernel against an oracle that enumerates addresses and knows nothing of the pass: how many bytes, how often.
 
 A run is what one thread takes in a row: the elements that the order of a reduction gives a lane, or 16 bytes of the array that
-an elementwise loop writes. It goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples;
-where it is loaded and that is less than 4, as the words of 4 bytes that its addresses lie in. Runs of rows whose length in the text is
-no multiple of 16 bytes are loaded as the vectors of 16 bytes that their addresses lie in, however they lie. A run that is not complete
-goes one element at a time.
+an elementwise loop writes.
+In elementwise loops it goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples. Reductions
+load it as the vectors of 16 bytes that its addresses lie in, however they lie. A run that is not complete goes one element at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ SUM = "kernel k(x: T[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]);
 ROW = "kernel k(x: T[M, N], out y: T[M, N]) { parallel i in M { y[i] = x[i] - max(x[i]); } }"
 
 
-def stored(addresses: list[int], size: int) -> Counter:
+def pieces(addresses: list[int], size: int) -> Counter:
     """Bytes of each access to elements of `size` bytes at consecutive addresses -> how many."""
     whole = len(addresses) * size
     legal = (w for w in (16, 8, 4, 2, 1) if w >= size and whole % w == 0 and not any(a % w for a in addresses[:: w // size]))
@@ -39,28 +38,20 @@ def stored(addresses: list[int], size: int) -> Counter:
     return Counter({width: whole // width})
 
 
-def loaded(addresses: list[int], size: int) -> Counter:
-    pieces = stored(addresses, size)
-    return pieces if min(pieces) >= 4 else touched(addresses, 4)
-
-
-def touched(addresses: list[int], vector: int) -> Counter:
-    return Counter({vector: len({a // vector for a in addresses})})
+def vectors(addresses: list[int]) -> Counter:
+    return Counter({16: len({a // 16 for a in addresses})})
 
 
 def run(base: int, size: int, first: int, count: int) -> list[int]:
     return [base + (first + k) * size for k in range(count)]
 
 
-def reduced(base: int, size: int, start: int, length: int, order, straight: bool = False) -> Counter:
-    """Accesses of the lanes that reduce `length` elements from element `start` on; `straight`: as vectors, however they lie."""
+def reduced(base: int, size: int, start: int, length: int, order) -> Counter:
+    """Accesses of the lanes that reduce `length` elements from element `start` on."""
     seen: Counter = Counter()
     for e in range(0, length, order.v):
         addresses = run(base, size, start + e, min(order.v, length - e))
-        if len(addresses) < order.v:
-            seen[size] += len(addresses)
-        else:
-            seen += touched(addresses, 16) if straight else loaded(addresses, size)
+        seen += vectors(addresses) if len(addresses) == order.v else Counter({size: len(addresses)})
     return seen
 
 
@@ -71,7 +62,7 @@ def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int],
     seen: Counter = Counter()
     for name, size in sizes.items():
         for at in firsts:
-            seen += named(name, (stored if name == "y" else loaded)(run(bases[name], size, at, most), size))
+            seen += named(name, pieces(run(bases[name], size, at, most), size))
         seen[name, size] += length - most * len(firsts)
     return firsts, seen
 
@@ -137,7 +128,7 @@ def test_a_matrix_is_one_stretch(kernels, n, t):
             firsts, expected = [], Counter({("x", size): rows * n, ("y", size): rows * n})  # rows shorter than a run
         for at in firsts:
             if at % n + most <= n:  # else b[j] begins again within a run, and is loaded element by element
-                expected += named("b", loaded(run(bases["b"], size, at % n, most), size))
+                expected += named("b", pieces(run(bases["b"], size, at % n, most), size))
             else:
                 expected["b", size] += most
         expected["b", size] += rows * n - most * len(firsts)
@@ -154,8 +145,7 @@ def test_reduced_rows(kernels, n, t):
     for made, length in ((kernels["sum", t], None), (static, n)):
         order = reduce_order(length, made.typed.params[0].dtype, True)
         for base in range(0, 16, size):
-            straight = length is not None and n * size % 16 != 0
-            expected = sum((reduced(base, size, row * n, n, order, straight) for row in range(ROWS)), Counter())
+            expected = sum((reduced(base, size, row * n, n, order) for row in range(ROWS)), Counter())
             assert check(made, {"x": x}, {"x": base}, ("x",)) == named("x", expected), (length, base)
 
 
@@ -186,7 +176,7 @@ def test_rows_with_a_pitch(n, pitch, base):
 def test_a_row_from_some_element_on(start):
     made = compile(Source("k.vx", f"kernel k(x: f16[M, 75], out s: f32[M]) {{ parallel i in M {{ s[i] = sum(x[i, {start}:]); }} }}"))
     order = reduce_order(75 - start, made.typed.params[0].dtype, True)
-    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order, straight=True) for row in range(ROWS)), Counter())
+    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order) for row in range(ROWS)), Counter())
     assert check(made, {"x": numbers((ROWS, 75), "f16")}, {"x": 2}, ("x",)) == named("x", expected)
 
 

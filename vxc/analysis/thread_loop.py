@@ -20,7 +20,8 @@ MEMORY = (*GLOBAL, "shared")  # what lanes share
 
 
 class ThreadLoop:
-    """The loop at position `at`, of `count` iterations; `dealt` says that it deals elements out to lanes.
+    """The loop at position `at`, of `count` iterations; `dealt` says that it deals elements out to lanes, `fixed` that it does
+    so from a multiple of them on, since they are in shared memory.
 
     `guard` is the `if` around all of the body that does anything, or -1; `level` the positions that every iteration (that is let in)
     runs, those under a condition that is understood too.
@@ -32,7 +33,8 @@ class ThreadLoop:
         self.shift = shift_of(insts[at])
         self.body = regions.body(at)
         self.own = {i.result.name: i for i in insts[at + 1 : regions.end[at]] if type(i.result) is Value}  # what may vary in it
-        self.dealt = bool(insts[at].attr("deal")) and not meets_shared(insts[i] for i in self.body)
+        self.fixed = bool(insts[at].attr("deal")) and meets_shared(insts[i] for i in self.body)
+        self.dealt = bool(insts[at].attr("deal")) and not self.fixed
         self.guard, self.level = self._level()
         self.conditions = [] if self.dealt else [i for i in sorted(self.level) if self._is_condition(i)]
         for i in self.conditions:

@@ -6,23 +6,25 @@ in memory is that of the first iteration plus the index: then its elements are a
 
 - in 16 bytes, or all of it if it is shorter, where its first offset is a multiple of that, given that certain arrays are aligned and
   certain dimensions divisible. Nothing is assumed of either: `divides` and `aligned` are for the kernel to test.
-- Where the test fails, and where elements are dealt out, its address is looked at each time (`branch`): it goes in the widest accesses
-  of 16, 8, 4, 2 or 1 bytes that its address is a multiple of; loaded, in words of 4 bytes at least, which are shifted.
-- Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
-  branch, so that loads of several runs are under way together. That takes more registers, which a form for aligned arrays beside it
-  would pay for too. Stores are by address here too.
-- Lanes that are at other places modulo a width take turns by address. So runs by address are no wider than what places are alike modulo
-  in a quarter of a warp at least.
+- Where the test fails, or none could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted
+  (`straight`): no branch, so that loads of several runs are under way together.
+- What is stored, what is dealt out, and where a row is kept in registers, so that a form for aligned arrays would pay for those that
+  shifts take, goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1 bytes that it is a multiple of. Lanes at
+  other places modulo a width would take turns: such a run is no wider than what is alike in a quarter of a warp at least.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
-What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`). Shared arrays begin at multiples of
-16 bytes, and their addresses are not looked at; loops that access nothing else are left alone.
+- A loop that deals out elements of shared memory stays as it is where its runs are not known to be aligned: lanes that take neighbouring
+  elements access whole lines as well, and can copy them without registers in between.
+
+What is dealt out may begin at any element, so that one array is met at a multiple of 16 bytes (`Shift`). Shared arrays begin at multiples
+of 16 bytes, and their addresses are not looked at; loops that access nothing else are left alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
@@ -102,10 +104,10 @@ class _Finder:
             return None
         tests = loop.tests(loop.guard) if loop.guard >= 0 else ()
         around = {loop.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
-        guards = (loop.guards(tests, around, divides) for divides in (self.found.divides, {}))
+        given, otherwise = (loop.guards(tests, around, divides) for divides in (self.found.divides, {}))
         shift = self._shifted(runs, tests)
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
-        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, self._digits(runs), shift, *guards)
+        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, self._digits(runs), shift, given, None if loop.fixed else otherwise)
 
     # ---- runs
 
@@ -163,15 +165,22 @@ class _Finder:
             known = Size(next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {}), None)
             return known, known
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
-        by_address = Size(most, "branch" if most > 1 else None)
+        by_address, straight = Size(most, "branch" if most > 1 else None), Size(width, "straight")
         needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
         if needs is not None:
             merge(self.found.divides, needs)
             if buffer.space == "param":
                 merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
-            return Size(width, None), by_address if needs or buffer.space == "param" else Size(width, None)
-        other = by_address if loop.dealt or stored else Size(width, "straight")
+            if not needs and buffer.space != "param" or loop.fixed:
+                return Size(width, None), Size(width, None)
+            return Size(width, None), by_address if stored or self._keeps() else straight
+        other = Size(1, None) if loop.fixed else by_address if loop.dealt or stored else straight
         return other, other
+
+    def _keeps(self) -> bool:
+        """Whether the loop is over a part of what an array of the thread keeps."""
+        kept = (a.buffer for i in self.loop.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
+        return any(prod(n.value for n in x.shape) > self.loop.count for x in kept)
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""

@@ -67,7 +67,7 @@ class WideLoop:
 
     `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
     all hold. `digits` are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given`
-    holds where what the kernel tests does, `otherwise` anywhere.
+    holds where what the kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
     """
 
     at: int
@@ -79,7 +79,7 @@ class WideLoop:
     digits: tuple[int, ...]
     shift: Shift | None
     given: Guards
-    otherwise: Guards
+    otherwise: Guards | None
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from vxc.interp.flat_lanes import Lanes, both, lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
 
-WORD = 4  # bytes: elements of less are loaded in words that hold them, and shifted
-
 
 class Started(NamedTuple):
     """Elements on their way: `values[k]` to `to + k` of `target`, by the lanes of `mask`."""
@@ -59,11 +57,10 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     width, anywhere = step.inst.attr("width"), step.inst.attr("anywhere")
     target, source = (m.storage[step.args[at].name] for at in (0, 2))
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
-    for memory, first, count in ((target, to, _count_pieces), (source, start, _count_loads)) if m.counters is not None else ():
-        if anywhere and memory.space != "local":
-            count(m, step, memory, first, width)
-        else:
-            m.counters.access(m, step, memory, first, width)
+    if m.counters is not None:
+        counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
+        for memory, first in ((target, to), (source, start)):
+            counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
     for k in range(width):
         if source.written is not None:
             check_written(m, step, source, start + k)
@@ -71,31 +68,14 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     return target, to, [source.data.take(start + k) for k in range(width)]
 
 
-def _count_loads(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
-    """Count the loads of a `move` from anywhere."""
+def _count_vectors(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
+    """Count the aligned vectors that hold the elements: the next one too where the first does not begin with them."""
     size, running = memory.dtype.bytes, m.mask
-    if step.inst.attr("anywhere") == "straight" or width * size < WORD:
-        _count_vectors(m, step, memory, first, width, width)
-        return
-    words = lanes((memory.base + first * size) % WORD != 0)
-    m.mask = minus(running, words)
-    if m.mask is not False:
-        _count_pieces(m, step, memory, first, width)
-    m.mask = both(running, words)
-    if m.mask is not False:
-        _count_vectors(m, step, memory, first, width, WORD // size)
-    m.mask = running
-
-
-def _count_vectors(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int, vector: int) -> None:
-    """Count the aligned vectors that hold the elements: the last one where the first does not begin with them."""
-    size, running = memory.dtype.bytes, m.mask
-    past = (memory.base + first * size) % (vector * size) // size
-    for k in range(0, width, vector):
-        m.counters.access(m, step, memory, first - past + k, vector)
+    past = (memory.base + first * size) % (width * size) // size
+    m.counters.access(m, step, memory, first - past, width)
     m.mask = both(running, lanes(past != 0))
     if m.mask is not False:
-        m.counters.access(m, step, memory, first - past + width, vector)
+        m.counters.access(m, step, memory, first - past + width, width)
     m.mask = running
 
 

@@ -131,8 +131,7 @@ _ROWS = [
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
-          "a load of elements across words takes the words that hold them, and a shift. `straight` loads by one or two aligned vectors and "
-          "a shift, which takes more registers, but no branch."),
+          "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch."),
     OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
           "`await`."),

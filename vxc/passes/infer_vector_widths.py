@@ -2,10 +2,10 @@
 
 Before: stage=thread; every access is one element. A loop marked `deal` deals the elements of a range out to lanes, one by one.
 After:  in loops of a few iterations, `move` takes elements to or from a `local` array, up to 16 bytes at once. Where they lie at
-        multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does not
-        hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a row, from
-        where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by one, in a
-        loop that is not unrolled, so as to cost the wide form no registers.
+        multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does
+        not hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a
+        row, from where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by
+        one, in a loop that is not unrolled, so as to cost the wide form no registers.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0
@@ -84,7 +84,7 @@ class _Widen:
     def _copy(self, at: int, placed: bool) -> int:
         """Copy an instruction, or write a whole loop; gives the position behind it."""
         inst, loop = self.insts[at], self.found.loops.get(at)
-        if loop is None:
+        if loop is None or not placed and loop.otherwise is None:
             self.b.at(inst.loc)
             self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
             return at + 1

@@ -143,7 +143,7 @@ class LoopWriter:
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
                 with self._where(held, run.stores):
-                    self._transfer(run, lambda k, at, **how: b.emit("move", run.buffer, at, array, k, **how), place)
+                    self._transfer(run, lambda k, at, **how: b.emit("move", start(run.buffer), at, array, k, **how), place)
 
     def _one_by_one(self, first: Scalar) -> None:
         """The loop over the same elements as it was, each with its own test."""
@@ -199,13 +199,13 @@ class LoopWriter:
         b = self.b.at(self.insts[run.loads[0]].loc)
         within = [b.emit("le", b.emit("add", digits[i].rest, self.loop.count), digits[i].divisor) for i in run.within]
         with b.if_(every(b, within)) if within else nullcontext():
-            self._transfer(run, lambda k, at, **how: b.emit("move", array, k, run.buffer, at, **how), place)
+            self._transfer(run, lambda k, at, **how: b.emit("move", array, k, self.rewriter(run.buffer), at, **how), place)
             if within:
                 b.else_()
                 with self._each(first, kind="unroll") as (u, inner):
                     inner.mapping.update((self.insts[i].result, digit.after(u)) for i, digit in digits.items())
                     self._define(inner, run.indices)
-                    b.emit("store", array, u, b.emit("load", run.buffer, *map(inner, run.indices)))
+                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices)))
 
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""

@@ -64,10 +64,15 @@ template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* plac
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
 }
 
-// copy so many bytes in accesses of `unit` bytes, of which both places are multiples
-template <int bytes, int unit> __device__ __forceinline__ void vx_move_pieces(void* to, const void* from) {
+// registers with so many bytes at a place, in accesses of `unit` bytes, of which it is a multiple
+template <int bytes, int unit> __device__ __forceinline__ void vx_load_pieces(unsigned int* words, const char* from) {
   #pragma unroll
-  for (int k = 0; k < bytes; k += unit) vx_move<unit>((char*)to + k, (const char*)from + k);
+  for (int k = 0; k < bytes; k += unit) {
+    const unsigned int shift = k % 4 * 8, before = k % 4 == 0 ? 0u : words[k / 4];
+    if (unit == 1) words[k / 4] = before | (unsigned int)*(const unsigned char*)(from + k) << shift;
+    if (unit == 2) words[k / 4] = before | (unsigned int)*(const unsigned short*)(from + k) << shift;
+    if (unit > 2) vx_move<unit>(&words[k / 4], from + k);
+  }
 }
 
 // whether a place is a multiple of `unit` bytes, which are no more than `bytes`; all are multiples of their elements' `size`
@@ -95,30 +100,38 @@ template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, 
   vx_move<bytes>(to, words);
 }
 
-// the same by branches: in accesses of 16, 8 or 4 bytes if the place is a multiple of that, else in whole words of 4 bytes and a shift
+// the same by branches, in accesses as wide as the place allows, of `size` bytes at least; the branches end with whole registers
 template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from) {
-  __align__(16) unsigned int words[5];
+  __align__(16) unsigned int words[4];
   const char* place = (const char*)from;
-  if (bytes < 4) vx_load_straight<bytes>(words, from);
-  else if (vx_suits<bytes, size, 16>(from)) vx_move_pieces<bytes, 16>(words, place);
-  else if (vx_suits<bytes, size, 8>(from)) vx_move_pieces<bytes, 8>(words, place);
-  else if (vx_suits<bytes, size, 4>(from)) vx_move_pieces<bytes, 4>(words, place);
-  else {
-    const unsigned int past = (unsigned int)(unsigned long long)from & 3u;
-    vx_move_pieces<bytes + 4, 4>(words, place - past);
-    #pragma unroll
-    for (int k = 0; k < bytes / 4; ++k) words[k] = __funnelshift_r(words[k], words[k + 1], past * 8);
-  }
+  if (vx_suits<bytes, size, 16>(from)) vx_load_pieces<bytes, 16>(words, place);
+  else if (vx_suits<bytes, size, 8>(from)) vx_load_pieces<bytes, 8>(words, place);
+  else if (vx_suits<bytes, size, 4>(from)) vx_load_pieces<bytes, 4>(words, place);
+  else if (vx_suits<bytes, size, 2>(from)) vx_load_pieces<bytes, 2>(words, place);
+  else vx_load_pieces<bytes, 1>(words, place);
   vx_move<bytes>(to, words);
+}
+
+// registers with so many bytes to a place, in accesses of `unit` bytes, of which it is a multiple
+template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(char* to, const unsigned int* words) {
+  #pragma unroll
+  for (int k = 0; k < bytes; k += unit) {
+    if (unit == 1) *(unsigned char*)(to + k) = (unsigned char)(words[k / 4] >> k % 4 * 8);
+    if (unit == 2) *(unsigned short*)(to + k) = (unsigned short)(words[k / 4] >> k % 4 * 8);
+    if (unit > 2) vx_move<unit>(to + k, &words[k / 4]);
+  }
 }
 
 // copy so many bytes from an array of the thread to any place, in accesses as wide as that allows, of `size` bytes at least
 template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
-  if (vx_suits<bytes, size, 16>(to)) vx_move_pieces<bytes, 16>(to, from);
-  else if (vx_suits<bytes, size, 8>(to)) vx_move_pieces<bytes, 8>(to, from);
-  else if (vx_suits<bytes, size, 4>(to)) vx_move_pieces<bytes, 4>(to, from);
-  else if (vx_suits<bytes, size, 2>(to)) vx_move_pieces<bytes, 2>(to, from);
-  else vx_move_pieces<bytes, 1>(to, from);
+  __align__(16) unsigned int words[4];
+  char* place = (char*)to;
+  vx_move<bytes>(words, from);
+  if (vx_suits<bytes, size, 16>(to)) vx_store_pieces<bytes, 16>(place, words);
+  else if (vx_suits<bytes, size, 8>(to)) vx_store_pieces<bytes, 8>(place, words);
+  else if (vx_suits<bytes, size, 4>(to)) vx_store_pieces<bytes, 4>(place, words);
+  else if (vx_suits<bytes, size, 2>(to)) vx_store_pieces<bytes, 2>(place, words);
+  else vx_store_pieces<bytes, 1>(place, words);
 }
 
 // the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
