@@ -1,13 +1,13 @@
-"""The elements of a tile that a lane holds in registers, one after another (part of lower-to-threads)."""
+"""The elements of a tile that a lane holds in registers, or of a loop that one thread runs (part of lower-to-threads)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from math import gcd
 
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Const, Scalar
+from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.passes.accumulate import kind_of
 
 IN_A_ROW = 16  # elements that the only lane of a group takes in a row at most
@@ -40,3 +40,11 @@ def own_elements(b: Builder, total: int, deal: tuple[int, int], lane: Scalar, bo
             step(u, tested=False)
     if rest:
         step(Const(whole), tested=True)
+
+
+@contextmanager
+def own_vectors(b: Builder, loop: Inst) -> Iterator[Value]:
+    """A loop from 0 that one thread runs, `vector` iterations in a row at a time, which divide their number; gives the index."""
+    vector = loop.attr("vector")
+    with b.loop(0, loop.operands[1], vector, kind="serial", name="o") as first, b.loop(0, vector, kind="unroll", name="v") as v:
+        yield b.emit("add", first, v, name=loop.result.name)
