@@ -107,7 +107,9 @@ class _Finder:
         given, otherwise = (loop.guards(tests, around, divides) for divides in (self.found.divides, {}))
         shift = self._shifted(runs, tests)
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
-        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, self._digits(runs), shift, given, None if loop.fixed else otherwise)
+        digits = self._digits(runs)
+        elsewhere = None if loop.fixed else otherwise
+        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere)
 
     # ---- runs
 
