@@ -2,8 +2,9 @@
 
 A run is what one thread takes in a row: the elements that the order of a reduction gives a lane, or 16 bytes of the array that
 an elementwise loop writes.
-In elementwise loops it goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples. Reductions
-load it as the vectors of 16 bytes that its addresses lie in, however they lie. A run that is not complete goes one element at a time.
+It goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples. Rows whose length in the text is
+no multiple of 16 bytes are loaded as the vectors of 16 bytes that their addresses lie in, however they lie. A run that is not complete
+goes one element at a time.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ def run(base: int, size: int, first: int, count: int) -> list[int]:
     return [base + (first + k) * size for k in range(count)]
 
 
-def reduced(base: int, size: int, start: int, length: int, order) -> Counter:
-    """Accesses of the lanes that reduce `length` elements from element `start` on."""
+def reduced(base: int, size: int, start: int, length: int, order, straight: bool = False) -> Counter:
+    """Accesses of the lanes that reduce `length` elements from element `start` on; `straight`: as vectors, however they lie."""
     seen: Counter = Counter()
     for e in range(0, length, order.v):
         addresses = run(base, size, start + e, min(order.v, length - e))
-        seen += vectors(addresses) if len(addresses) == order.v else Counter({size: len(addresses)})
+        complete = vectors(addresses) if straight else pieces(addresses, size)
+        seen += complete if len(addresses) == order.v else Counter({size: len(addresses)})
     return seen
 
 
@@ -145,7 +147,8 @@ def test_reduced_rows(kernels, n, t):
     for made, length in ((kernels["sum", t], None), (static, n)):
         order = reduce_order(length, made.typed.params[0].dtype, True)
         for base in range(0, 16, size):
-            expected = sum((reduced(base, size, row * n, n, order) for row in range(ROWS)), Counter())
+            straight = length is not None and n * size % 16 != 0
+            expected = sum((reduced(base, size, row * n, n, order, straight) for row in range(ROWS)), Counter())
             assert check(made, {"x": x}, {"x": base}, ("x",)) == named("x", expected), (length, base)
 
 
@@ -176,7 +179,7 @@ def test_rows_with_a_pitch(n, pitch, base):
 def test_a_row_from_some_element_on(start):
     made = compile(Source("k.vx", f"kernel k(x: f16[M, 75], out s: f32[M]) {{ parallel i in M {{ s[i] = sum(x[i, {start}:]); }} }}"))
     order = reduce_order(75 - start, made.typed.params[0].dtype, True)
-    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order) for row in range(ROWS)), Counter())
+    expected = sum((reduced(2, 2, row * 75 + start, 75 - start, order, straight=True) for row in range(ROWS)), Counter())
     assert check(made, {"x": numbers((ROWS, 75), "f16")}, {"x": 2}, ("x",)) == named("x", expected)
 
 

@@ -6,11 +6,12 @@ in memory is that of the first iteration plus the index: then its elements are a
 
 - in 16 bytes, or all of it if it is shorter, where its first offset is a multiple of that, given that certain arrays are aligned and
   certain dimensions divisible. Nothing is assumed of either: `divides` and `aligned` are for the kernel to test.
-- Where the test fails, or none could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted
-  (`straight`): no branch, so that loads of several runs are under way together.
-- What is stored, what is dealt out, and where a row is kept in registers, so that a form for aligned arrays would pay for those that
-  shifts take, goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1 bytes that it is a multiple of. Lanes at
-  other places modulo a width would take turns: such a run is no wider than what is alike in a quarter of a warp at least.
+- Where the test fails, what is dealt out, and what is stored goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1
+  bytes that it is a multiple of. Lanes at other places modulo a width would take turns: such a run is no wider than what is alike in a
+  quarter of a warp at least.
+- Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
+  branch, so that loads of several runs are under way together. That takes more registers, for which a form for aligned arrays beside it
+  would pay.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
 - A loop that deals out elements of shared memory stays as it is where its runs are not known to be aligned: lanes that take neighbouring
@@ -24,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import prod
 
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
@@ -34,8 +34,9 @@ from vxc.dtypes import I64
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
+from vxc.target import VECTOR
 
-BYTES = 16  # of the widest access
+BYTES = VECTOR  # of one access
 MOST = 32  # elements of one loop
 _REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 
@@ -175,14 +176,9 @@ class _Finder:
                 merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
             if not needs and buffer.space != "param" or loop.fixed:
                 return Size(width, None), Size(width, None)
-            return Size(width, None), by_address if stored or self._keeps() else straight
+            return Size(width, None), by_address
         other = Size(1, None) if loop.fixed else by_address if loop.dealt or stored else straight
         return other, other
-
-    def _keeps(self) -> bool:
-        """Whether the loop is over a part of what an array of the thread keeps."""
-        kept = (a.buffer for i in self.loop.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
-        return any(prod(n.value for n in x.shape) > self.loop.count for x in kept)
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""

@@ -82,10 +82,14 @@ class _Widen:
             at = self._copy(at, placed)
 
     def _copy(self, at: int, placed: bool) -> int:
-        """Copy an instruction, or write a whole loop; gives the position behind it."""
+        """Copy an instruction, or write a whole loop; gives the position behind it. Where the tests fail, loops that go round are not
+        unrolled, so as to cost the other form no registers.
+        """
         inst, loop = self.insts[at], self.found.loops.get(at)
         if loop is None or not placed and loop.otherwise is None:
             self.b.at(inst.loc)
+            if self.found.two_forms and not placed and inst.attr("unroll"):
+                inst = inst.with_attrs(unroll=1)
             self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
             return at + 1
         enough = None if placed and self.found.two_forms and not loop.dealt else self.enough
