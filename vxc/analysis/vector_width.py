@@ -29,7 +29,7 @@ from dataclasses import replace
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
 from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_of, shift_of, slice_of
-from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths
+from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
@@ -101,7 +101,7 @@ class _Finder:
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
         runs = [run for places in touched.values() for run in self._runs(places)]
-        if not runs:
+        if not runs or self.insts[loop.at].attr("deal") and in_vain(runs, found):
             return None
         tests = loop.tests(loop.guard) if loop.guard >= 0 else ()
         around = {loop.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}

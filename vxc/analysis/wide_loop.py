@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vxc.ir.kernel import Buffer, Inst, Operand, Value
+from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
+from vxc.ir.ops import Access
 
 
 class Size(NamedTuple):
@@ -107,3 +108,10 @@ class Widths:
     def two_forms(self) -> bool:
         """Whether loops have another form where the tests fail."""
         return bool(self.aligned or self.divides)
+
+
+def in_vain(runs: Iterable[Run], accesses: Iterable[Access]) -> bool:
+    """Whether a loop that deals elements out would deal several in a row to a lane for shared memory alone: of global memory lanes would
+    then access elements apart, one at a time, and each sector again and again.
+    """
+    return any(a.buffer.space in GLOBAL for a in accesses) and not any(run.buffer.space in GLOBAL for run in runs)
