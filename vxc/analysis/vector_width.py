@@ -10,8 +10,7 @@ in memory is that of the first iteration plus the index: then its elements are a
   bytes that it is a multiple of. Lanes at other places modulo a width would take turns: such a run is no wider than what is alike in a
   quarter of a warp at least.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
-  branch, so that loads of several runs are under way together. That takes more registers, for which a form for aligned arrays beside it
-  would pay.
+  branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
 - A loop that deals out elements of shared memory stays as it is where its runs are not known to be aligned: lanes that take neighbouring
@@ -77,7 +76,13 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found).widened(distinct)
             if wide:
                 found.loops[at] = wide
+    if found.two_forms:
+        found.loops.update({at: replace(loop, runs=tuple(map(_by_address, loop.runs))) for at, loop in found.loops.items()})
     return found
+
+
+def _by_address(run: Run) -> Run:
+    return replace(run, given=run.otherwise) if run.given.anywhere == "straight" else run
 
 
 class _Finder:
@@ -177,8 +182,9 @@ class _Finder:
             if not needs and buffer.space != "param" or loop.fixed:
                 return Size(width, None), Size(width, None)
             return Size(width, None), by_address
-        other = Size(1, None) if loop.fixed else by_address if loop.dealt or stored else straight
-        return other, other
+        if loop.fixed:
+            return Size(1, None), Size(1, None)
+        return by_address if loop.dealt or stored else straight, by_address
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""

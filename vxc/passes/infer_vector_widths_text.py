@@ -6,7 +6,7 @@ from vxc.analysis.wide_loop import Widths
 from vxc.ir.kernel import Kernel
 from vxc.pass_manager import Context
 
-_ANYWHERE = {"loads": "two and a shift where they are not aligned", "stores": "less wide where they are not aligned"}
+_ANYWHERE = {"branch": "as wide as its address allows", "straight": "two and a shift where it is not aligned"}
 
 
 def say(kernel: Kernel, found: Widths, context: Context) -> None:
@@ -24,7 +24,8 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
             for what, places in (("loads", run.loads * run.reads), ("stores", run.stores)):
                 if places:
                     size = run.given.elements * run.buffer.dtype.bytes
-                    how = f": {_ANYWHERE[what]}" if run.given.anywhere else ""
+                    kind = "branch" if what == "stores" else run.given.anywhere
+                    how = f", each {_ANYWHERE[kind]}" if run.given.anywhere else ""
                     once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{how}", places[0])
     for miss in found.missed:
         once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
@@ -39,5 +40,4 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
     tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
     tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
     if tests:
-        ways = ", ".join(f"{what} are {how}" for what, how in _ANYWHERE.items())
-        context.applied(f"as wide as that where {', '.join(tests)}; else {ways}", kernel.name)
+        context.applied(f"as wide as that where {', '.join(tests)}; else each {_ANYWHERE['branch']}", kernel.name)
