@@ -70,7 +70,7 @@ PASSES = (
     ),
     Mutant(
         "slot-tail-unguarded", "passes/own_elements.py", "the last slot of a spread tile has no guard",
-        'with b.if_(b.emit("lt", first, total)) if at_once else nullcontext():', "with nullcontext():",
+        'with b.if_(b.emit("lt", first, extent.size)) if at_once else nullcontext():', "with nullcontext():",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -138,7 +138,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
-        "    if rest:\n        step(", "    if False:\n        step(",
+        "    elif rest:\n        step(", "    elif False:\n        step(",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(

@@ -23,6 +23,7 @@ from math import prod
 import numpy as np
 
 from vxc import semantics
+from vxc.analysis.sweeps import Extent
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
@@ -69,10 +70,11 @@ class _Owners:
         return [p for p in self.regions.parents(at) if self.insts[p].op in SHARED or self.insts[p].attr("map") in ("lanes", "teams")]
 
     def bounds(self, loop: int) -> list[int | None]:
-        """Where a loop or reduction begins and ends, None for what is no constant."""
+        """Where a loop or reduction begins and ends (at the latest, where the launch knows that), None for what is no constant."""
         inst = self.insts[loop]
-        ends = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands
-        return [x.value if isinstance(x, Const) else None for x in ends]
+        start, stop, *step = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands
+        start, *step = (x.value if isinstance(x, Const) else None for x in (start, *step))
+        return [start, Extent.of(inst).most, *step]
 
     def evaluate(self, x, loop: int, count: int) -> np.ndarray | None:
         """A value in every iteration of a loop, or None where it depends on more than the loop's index."""

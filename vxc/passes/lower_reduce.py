@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
+from vxc.analysis.sweeps import Extent
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
@@ -32,8 +33,8 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 @dataclass(frozen=True)
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
-    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` says
-    that lanes hold elements in registers, so that a lane's own are counted by constants.
+    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` is
+    how many elements there are where lanes hold them in registers, so that a lane's own are counted by constants.
     """
 
     acc: Accumulator
@@ -45,7 +46,7 @@ class Reduction:
     bounds: tuple[int, int | None]
     weight: int
     loads: int
-    held: bool = False
+    held: Extent | None = None
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -125,12 +126,12 @@ class Reduction:
         run = self.order.lanes * v
         stride = steps * run
         if self.held:
-            wraps = self.order.span(self.length.value) // self.order.lanes > chunk
+            wraps = self.order.span(self.held.most) // self.order.lanes > chunk
 
             def one(e: Scalar, own: Scalar) -> None:
                 self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, own)
 
-            own_elements(b, self.length.value, (v, self.order.lanes), lane, one, "e")
+            own_elements(b, self.held, (v, self.order.lanes), lane, one, "e")
         elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 
+from vxc.analysis.sweeps import Extent
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
@@ -44,7 +45,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -199,7 +200,7 @@ class Threads:
     def reduction(self, inst: Inst, inside: Sequence[Inst], rewriter: Rewriter, team: Team | None) -> Reduction:
         """The reduction `inst` with its body, as a team (or this thread alone) runs it."""
         order = Order(*inst.attr("order"))
-        held = team is not None and self._deal(inside) is not None
+        held = Extent.of(inst).over(rewriter) if team is not None and self._deal(inside) is not None else None
 
         def one(index: Operand, slot: Operand | None, take: Take) -> None:
             inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
@@ -269,7 +270,7 @@ class Threads:
             inner = Rewriter(self.b, ChainMap({loop.result: e}, rewriter.mapping))
             self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
 
-        own_elements(self.b, loop.operands[1].value, deal, self.team.lane, one, loop.result.name)
+        own_elements(self.b, Extent.of(loop).over(rewriter), deal, self.team.lane, one, loop.result.name)
 
     def _in_slot(self, inst: Inst, slot: Operand) -> Inst:
         """An access to a spread tile as one to the thread's slot of it."""
@@ -315,10 +316,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    kernels = [lower_kernel(kernel) for kernel in plan.kernels]
-    for kernel in kernels:
-        _fits(kernel)
-    return plan.with_kernels(kernels)
+    return plan.with_kernels([_fitting(lower_kernel(kernel)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:
@@ -329,8 +327,8 @@ def _wishes(kernel: Kernel, context: Context) -> None:
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
 
 
-def _fits(kernel: Kernel) -> None:
-    """Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
+def _fitting(kernel: Kernel) -> Kernel:
+    """The kernel. Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
     arrays = [inst for inst in kernel.insts if inst.op == "local"]
     sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
     if sum(sizes) > MAX_LOCAL_BYTES:
@@ -338,6 +336,7 @@ def _fits(kernel: Kernel) -> None:
         message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
         hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
         raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
+    return kernel
 
 
 LOWER_TO_THREADS = Pass(
