@@ -9,6 +9,7 @@ in memory is that of the first iteration plus the index: then its elements are a
 - Where the test fails, what is dealt out, and what is stored goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1
   bytes that it is a multiple of. Lanes at other places modulo a width would take turns: such a run is no wider than what is alike in a
   quarter of a warp at least.
+- A loop over a part of a row that a thread keeps stays as it is where the test fails: the row's registers are the kernel's limit.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
@@ -114,7 +116,7 @@ class _Finder:
         shift = self._shifted(runs, tests)
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
-        elsewhere = None if loop.fixed else otherwise
+        elsewhere = None if loop.fixed or self._keeps() else otherwise
         return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere)
 
     # ---- runs
@@ -185,6 +187,11 @@ class _Finder:
         if loop.fixed:
             return Size(1, None), Size(1, None)
         return by_address if loop.dealt or stored else straight, by_address
+
+    def _keeps(self) -> bool:
+        """Whether the loop is over a part of what an array of the thread keeps."""
+        kept = (a.buffer for i in self.loop.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
+        return any(prod(n.value for n in x.shape) > self.loop.count for x in kept)
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""

@@ -75,9 +75,9 @@ template <int bytes, int unit> __device__ __forceinline__ void vx_load_pieces(un
   }
 }
 
-// whether a place is a multiple of `unit` bytes, which are no more than `bytes`; all are multiples of their elements' `size`
-template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suits(const void* place) {
-  return unit <= bytes && unit >= size && (unit == size || ((unsigned int)(unsigned long long)place & (unit - 1u)) == 0u);
+// whether accesses of `unit` bytes suit `bytes` bytes that begin `past` behind a multiple of that, elements of `size` bytes
+template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suits(unsigned int past) {
+  return unit <= bytes && unit >= size && (unit == size || past % unit == 0u);
 }
 
 // copy so many bytes (2 to 16) from any place to an array of the thread: one or two whole vectors of memory that hold them, and a shift
@@ -104,10 +104,11 @@ template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, 
 template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from) {
   __align__(16) unsigned int words[4];
   const char* place = (const char*)from;
-  if (vx_suits<bytes, size, 16>(from)) vx_load_pieces<bytes, 16>(words, place);
-  else if (vx_suits<bytes, size, 8>(from)) vx_load_pieces<bytes, 8>(words, place);
-  else if (vx_suits<bytes, size, 4>(from)) vx_load_pieces<bytes, 4>(words, place);
-  else if (vx_suits<bytes, size, 2>(from)) vx_load_pieces<bytes, 2>(words, place);
+  const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
+  if (vx_suits<bytes, size, 16>(past)) vx_load_pieces<bytes, 16>(words, place);
+  else if (vx_suits<bytes, size, 8>(past)) vx_load_pieces<bytes, 8>(words, place);
+  else if (vx_suits<bytes, size, 4>(past)) vx_load_pieces<bytes, 4>(words, place);
+  else if (vx_suits<bytes, size, 2>(past)) vx_load_pieces<bytes, 2>(words, place);
   else vx_load_pieces<bytes, 1>(words, place);
   vx_move<bytes>(to, words);
 }
@@ -126,11 +127,12 @@ template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(c
 template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
   __align__(16) unsigned int words[4];
   char* place = (char*)to;
+  const unsigned int past = (unsigned int)(unsigned long long)to & (bytes - 1u);
   vx_move<bytes>(words, from);
-  if (vx_suits<bytes, size, 16>(to)) vx_store_pieces<bytes, 16>(place, words);
-  else if (vx_suits<bytes, size, 8>(to)) vx_store_pieces<bytes, 8>(place, words);
-  else if (vx_suits<bytes, size, 4>(to)) vx_store_pieces<bytes, 4>(place, words);
-  else if (vx_suits<bytes, size, 2>(to)) vx_store_pieces<bytes, 2>(place, words);
+  if (vx_suits<bytes, size, 16>(past)) vx_store_pieces<bytes, 16>(place, words);
+  else if (vx_suits<bytes, size, 8>(past)) vx_store_pieces<bytes, 8>(place, words);
+  else if (vx_suits<bytes, size, 4>(past)) vx_store_pieces<bytes, 4>(place, words);
+  else if (vx_suits<bytes, size, 2>(past)) vx_store_pieces<bytes, 2>(place, words);
   else vx_store_pieces<bytes, 1>(place, words);
 }
 
