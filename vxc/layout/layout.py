@@ -128,12 +128,23 @@ def spread(v: int, lanes: int, name: str = "e") -> Layout:
     return Layout((Dim(name),), thread, slot)
 
 
-def dealing(layout: Layout) -> tuple[int, int]:
-    """The (v, lanes) of a layout as `spread` makes it. Where one lane has all, v is 1."""
-    numbers = [term for term in layout.thread if isinstance(term, int)]
-    if "%" not in layout.thread:
-        return 1, 1
-    return (numbers[0] if len(numbers) > 1 else 1), numbers[-1]
+def flattened(layout: Layout, shape: Sequence[int]) -> Layout:
+    """The same over the number of an element in row-major order."""
+    indices = [dim.name for dim in layout.dims if not dim.replicas]
+    if len(indices) == 1:
+        return layout
+    e = next(name for name in ("e", "e0", *(f"e{k}" for k in range(1, len(layout.dims) + 1))) if name not in _names(layout))
+    digits, inner = {}, 1
+    for at in reversed(range(len(shape))):
+        digit: Program = (e, inner, "//") if inner > 1 else (e,)
+        digits[indices[at]] = (*digit, shape[at], "%") if at else digit
+        inner *= shape[at]
+    programs = (tuple(y for x in program for y in digits.get(x, (x,))) for program in (layout.thread, layout.slot))
+    return Layout((Dim(e), *(dim for dim in layout.dims if dim.replicas)), *programs)
+
+
+def _names(layout: Layout) -> set[str]:
+    return {dim.name for dim in layout.dims}
 
 
 def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,0 +1,169 @@
+"""The places of an array's elements, enumerated: the thread and slot of each, and back: the element in each slot of a thread.
+
+`Places` is a layout over an array of known extents. `Held` is its inverse as a formula, element = base + digits of the thread + digits of
+the slot, which is what a loop over a thread's own elements counts by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import gcd, prod
+
+import numpy as np
+
+from vxc.layout.digits import Digit, fit, total
+from vxc.layout.layout import Dim, Layout, Program
+
+IN_A_ROW = 16  # elements that a loop takes in a row at most
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """[elements in row-major order, replicas]: the thread and slot of each."""
+
+    layout: Layout
+    thread: np.ndarray
+    slot: np.ndarray
+
+    @property
+    def replicas(self) -> int:
+        return self.thread.shape[1]
+
+    @cached_property
+    def slots(self) -> int:
+        return int(self.slot.max(initial=-1)) + 1
+
+    def same(self, other: Places) -> bool:
+        return np.array_equal(self.thread, other.thread) and np.array_equal(self.slot, other.slot)
+
+
+@cache
+def places(layout: Layout, shape: tuple[int, ...]) -> Places:
+    """A layout of `[i, j]` for an array of two dimensions, or of `[e]`, the element's number in row-major order, for any array."""
+    extents = extents_of(layout, shape)
+    copies = [axis for axis, dim in enumerate(layout.dims) if dim.replicas]
+    indices = [axis for axis in range(len(layout.dims)) if axis not in copies]
+    flat = (x.transpose(*indices, *copies).reshape(prod(extents), -1) for x in layout.evaluate(extents))
+    return Places(layout, *flat)
+
+
+def extents_of(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """What the dimensions of a layout run over for an array of this shape."""
+    return (prod(shape),) if sum(not dim.replicas for dim in layout.dims) == 1 else shape
+
+
+def written(thread: np.ndarray, slot: np.ndarray) -> Places | None:
+    """Places as a layout `[e, r in n] -> [thread, slot]`; None where digits do not give them. Arrays as in `Places`."""
+    programs = [_program(x) for x in (thread, slot)]
+    if None in programs:
+        return None
+    dims = (Dim("e"), *[Dim("r", thread.shape[1])] * (thread.shape[1] > 1))
+    return Places(Layout(dims, *programs), thread, slot)
+
+
+def _program(x: np.ndarray) -> Program | None:
+    """The expression over e and r that gives x[e, r]."""
+    elements, replicas = fit(x[:, 0]), fit(x[0])
+    if elements is None or replicas is None or (x != x[:, :1] + x[:1] - x[0, 0]).any():
+        return None
+    digits = [(d, "e", len(x)) for d in reversed(elements)] + [(d, "r", x.shape[1]) for d in reversed(replicas)]
+    terms = [_term(*digit) for digit in digits if digit[0].stride]
+    terms += [(int(x[0, 0]),)] if x[0, 0] or not terms else []
+    return tuple(y for at, term in enumerate(terms) for y in (*term, *["+"] * (at > 0)))
+
+
+def _term(digit: Digit, name: str, count: int) -> Program:
+    term: Program = (name,)
+    if digit.divisor > 1:
+        term = (*term, digit.divisor, "//")
+    if digit.divisor * digit.radix < count:
+        term = (*term, digit.radix, "%")
+    return term if digit.stride == 1 else (*term, digit.stride, "*")
+
+
+@dataclass(frozen=True)
+class Held:
+    """The elements that a thread holds: base + the digits of its number + those of the slot (`slots`, lowest first, at least one).
+
+    There are `count` elements. All threads hold all elements of the first `whole` values of the highest slot digit; of the rest one exists
+    where `below` (its number is < count), `threads_below` (the thread's number is < that) and `owner` (the layout gives it to this thread)
+    hold, as far as asked for; `together` says that these then agree for all lower digits.
+    """
+
+    layout: Layout
+    count: int
+    base: int
+    thread: tuple[Digit, ...]
+    slots: tuple[Digit, ...]
+    whole: int
+    below: bool = False
+    threads_below: int = 0
+    owner: bool = False
+    together: bool = False
+
+    @property
+    def radices(self) -> tuple[int, ...]:
+        """Of the slot digits, the highest first."""
+        return tuple(digit.radix for digit in reversed(self.slots))
+
+
+@cache
+def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
+    """The inverse for a team, and the elements as an array [slot digits, highest first.., thread], -1 where there is none; None where no
+    such sum of digits gives them.
+    """
+    count, replicas = where.thread.shape
+    if not count:
+        return None
+    table = np.full((where.slots, threads), -1)
+    table[where.slot.ravel(), where.thread.ravel()] = np.repeat(np.arange(count), replicas)
+    exists = table >= 0
+    first, used = int(exists.sum(axis=0).argmax()), exists.any(axis=0)
+    last = int(np.flatnonzero(used)[-1]) + 1
+    if not exists[:, first].all() or not used[:last].all():
+        return None
+    by_slot = table[:, first] - table[0, first]
+    some = exists.argmax(axis=0)[:last]
+    by_thread = table[some, np.arange(last)] - by_slot[some]
+    slots, thread = fit(by_slot), fit(by_thread)
+    if slots is None or thread is None or _several(slots, len(by_slot)):
+        return None
+    slots = _in_a_row(slots)
+    padded = prod(digit.radix for digit in slots)
+    base, numbers = int(by_thread[0]), np.arange(threads)
+    made = base + total(slots, np.arange(padded))[:, None] + total(thread, numbers)
+    exists = np.concatenate([exists, np.zeros((padded - len(exists), threads), bool)])
+    if (made[: len(table)][exists[: len(table)]] != table[exists[: len(table)]]).any():
+        return None
+    per = padded // slots[-1].radix
+    whole = int(np.argmin([*exists.reshape(slots[-1].radix, -1).all(axis=1), False]))
+    rest, values = exists[whole * per :], made[whole * per :]
+    found = next((tests for tests in _tests(values, numbers, count, last) if np.array_equal(rest, tests[0])), None)
+    asked = {} if whole == slots[-1].radix else found[1] if found else {"owner": True}
+    blocks = rest.reshape(-1, per, threads)
+    together = bool((blocks == blocks[:, :1]).all())
+    table = np.where(exists, made, -1).reshape(*(digit.radix for digit in reversed(slots)), threads)
+    return Held(where.layout, count, base, thread, slots, whole, together=together, **asked), table
+
+
+def _several(slots: tuple[Digit, ...], count: int) -> bool:
+    """Whether several slots of a thread hold one element."""
+    return prod(digit.radix for digit in slots) < count or any(digit.stride == 0 for digit in slots)
+
+
+def _in_a_row(slots: tuple[Digit, ...]) -> tuple[Digit, ...]:
+    """Slot digits of which the lowest is that of elements in a row, no more than may be taken at once, and the highest counts the steps."""
+    if slots and slots[0].stride == 1:
+        radix = slots[0].radix
+        few = gcd(radix, IN_A_ROW)
+        rest = (Digit(few, radix // few, few),) if radix > few or len(slots) == 1 else ()
+        slots = (Digit(1, few, 1), *rest, *slots[1:]) if few > 1 else slots
+    return slots or (Digit(1, 1, 1),)
+
+
+def _tests(values: np.ndarray, numbers: np.ndarray, count: int, last: int):
+    below, thread = values < count, np.broadcast_to(numbers < last, values.shape)
+    yield below, {"below": True}
+    yield thread, {"threads_below": last}
+    yield below & thread, {"below": True, "threads_below": last}
