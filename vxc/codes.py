@@ -76,6 +76,7 @@ _ERRORS = {
     "E0402": "a store of packed 4-bit elements",
     "E0403": "a number of blocks that only the device knows",
     "E0404": "roles and rings that are not lowered yet",
+    "E0406": "a layout of a fragment or shared array that does not fit it",
     # E05xx: IR, as text or as a compiler step made it
     "E0501": "IR text that does not parse",
     "E0502": "an unknown name in IR",

@@ -81,6 +81,8 @@ class Ownership:
     def count(self, loop: int) -> int | None:
         """Iterations of a loop or reduction from 0 on; None where they are not known."""
         inst = self.insts[loop]
+        if inst.op == "scan":
+            return None
         first, last = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands[:2]
         known = first == Const(0) and isinstance(last, Const) and last.value > 0 and inst.operands[2:] in ((), (Const(1),))
         return last.value if known else None
@@ -146,15 +148,15 @@ class Ownership:
             flat = flat * extent + place
         return flat
 
-    def evaluate(self, x: Operand, known: dict[str, np.ndarray | None]) -> np.ndarray | None:
-        """A value where the indices of loops are known, or None where it depends on more."""
+    def evaluate(self, x: Operand, known: dict[str, np.ndarray | None], unknown: np.ndarray | None = None) -> np.ndarray | None:
+        """A value where the indices of loops are known; what depends on more is made with `unknown`, and is None where there is none."""
         if isinstance(x, Const):
             return np.asarray(x.value)
         if x.name not in known:
             inst = self.insts[self.made[x.name]] if x.name in self.made else None
-            known[x.name] = None
+            known[x.name] = unknown
             if inst is not None and OPS[inst.op].pure and not inst.result.dtype.is_float:
-                operands = [self.evaluate(y, known) for y in inst.operands]
+                operands = [self.evaluate(y, known, unknown) for y in inst.operands]
                 known[x.name] = None if any(y is None for y in operands) else _apply(inst, operands)
         return known[x.name]
 

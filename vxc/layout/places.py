@@ -68,9 +68,13 @@ def _program(x: np.ndarray) -> Program | None:
     if elements is None or replicas is None or (x != x[:, :1] + x[:1] - x[0, 0]).any():
         return None
     digits = [(d, "e", len(x)) for d in reversed(elements)] + [(d, "r", x.shape[1]) for d in reversed(replicas)]
-    terms = [_term(*digit) for digit in digits if digit[0].stride]
-    terms += [(int(x[0, 0]),)] if x[0, 0] or not terms else []
-    return tuple(y for at, term in enumerate(terms) for y in (*term, *["+"] * (at > 0)))
+    digits = sorted((digit for digit in digits if digit[0].stride), key=lambda digit: digit[0].stride < 0)
+    base = int(x[0, 0])
+    program: Program = (base,) if base or not digits else ()
+    for digit, name, count in digits:  # what is taken away comes last
+        term = _term(digit, name, count)
+        program = (*program, *term, "+" if digit.stride > 0 else "-") if program else term
+    return program
 
 
 def _term(digit: Digit, name: str, count: int) -> Program:
@@ -79,7 +83,8 @@ def _term(digit: Digit, name: str, count: int) -> Program:
         term = (*term, digit.divisor, "//")
     if digit.divisor * digit.radix < count:
         term = (*term, digit.radix, "%")
-    return term if digit.stride == 1 else (*term, digit.stride, "*")
+    factor = abs(digit.stride)
+    return term if factor == 1 else (*term, factor, "*")
 
 
 @dataclass(frozen=True)

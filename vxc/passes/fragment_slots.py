@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from vxc.analysis.ownership import Access, Own, Ownership, Run, Shuffle, Slots
+from vxc.analysis.ownership import Foreign, Own, Ownership, Run, Shuffle, Slots
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, I64
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Scalar, Value
@@ -50,7 +51,7 @@ class _Slots:
         self.ownership = Ownership(kernel)
         self.b = Builder(names(kernel.params, kernel.insts))
         self.local = {tile: replace(tile, space="local", shape=(Const(_slots(where, kernel.attr("group"))),)) for tile, where in tiles.items()}
-        self.found: dict[int, tuple[Access, list[Slotted], Buffer, tuple[Operand, ...]]] = {}
+        self.found: dict[int, tuple[Own | Shuffle, list[Slotted], Buffer, tuple[Operand, ...]]] = {}
         self.loops: dict[Value, Slotted] = {}
         for at, inst in enumerate(kernel.insts):
             for access in accesses(inst):
@@ -58,9 +59,11 @@ class _Slots:
                     self._find(at, access.buffer, access.box)
 
     def _find(self, at: int, tile: Buffer, box: tuple[Operand, ...]) -> None:
+        found = self.ownership.access(at, tile, box, self.tiles[tile], {})
+        if isinstance(found, Foreign):
+            raise VxcError(_foreign(self.kernel, at, tile, found.why))
         runs = self.ownership.runs(at, {})
-        slotted = [self.loops.get(run.index) or self._slotted(run) for run in runs]
-        self.found[at] = self.ownership.access(at, tile, box, self.tiles[tile], {}), slotted, tile, box
+        self.found[at] = found, [self.loops.get(run.index) or self._slotted(run) for run in runs], tile, box
 
     def _slotted(self, run: Run) -> Slotted:
         digits = tuple(Value(self.b.fresh(f"{run.index.name}.slot"), I64) for _ in run.held.slots)
@@ -80,12 +83,11 @@ class _Slots:
                 self._effect(at, inst)
         return replace(self.kernel, insts=tuple(self.b.insts)), self.loops
 
-    def _access(self, inst: Inst, found: Access, loops: list[Slotted], tile: Buffer, box: tuple[Operand, ...]) -> None:
+    def _access(self, inst: Inst, found: Own | Shuffle, loops: list[Slotted], tile: Buffer, box: tuple[Operand, ...]) -> None:
         local, digits = self.local[tile], [digit for loop in loops for digit in loop.digits]
         if isinstance(found, Own):
             self.b.add(inst.over((local, self._slot(found.slot, digits), *inst.operands[1 + len(box) :]), inst.result))
             return
-        assert isinstance(found, Shuffle), f"infer-layouts left an access to {tile}: {found}"
         b, where, shape = self.b, flattened(self.tiles[tile].layout, [n.value for n in tile.shape]), tile.shape
         element: Scalar = box[0]
         for x, extent in zip(box[1:], shape[1:]):
@@ -121,3 +123,8 @@ class _Slots:
 def _slots(where: Places, threads: int) -> int:
     made = held(where, threads)
     return prod(made[0].radices) if made else max(1, where.slots)
+
+
+def _foreign(kernel: Kernel, at: int, tile: Buffer, why: str) -> Diagnostic:
+    message = f"the layout of fragment `{tile.name}` does not fit an access to it: {why}"
+    return Diagnostic("E0406", message, kernel.source, kernel.span(kernel.insts[at]), help="leave layouts to the pass infer-layouts")

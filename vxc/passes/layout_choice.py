@@ -1,0 +1,138 @@
+"""Choosing the layouts of some tiles: every root is followed through, costed, and the cheapest taken (part of infer-layouts).
+
+Under a root a tile lives in registers where each thread stores to its own elements only; what threads read of others' they get by a shuffle
+or, if that is cheaper than to keep the tile in shared memory, by an exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
+from vxc.ir.kernel import Buffer, Kernel
+from vxc.target import WARP
+from vxc.passes.layout_cost import Cost, Costs
+from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
+
+REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
+
+
+@dataclass
+class Choice:
+    """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of others'
+    elements.
+    """
+
+    root: Root
+    layouts: Layouts
+    shared: dict[str, tuple[str, tuple[int, int] | None]] = field(default_factory=dict)
+    exchanged: list[Touch] = field(default_factory=list)
+    shuffled: list[Touch] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+
+
+class Chooser:
+    def __init__(self, kernel: Kernel, tiles: Mapping[str, Buffer], fixed: Mapping):
+        self.kernel, self.tiles, self.fixed = kernel, tiles, fixed
+        self.ownership = Ownership(kernel)
+        self.costs = Costs(self.ownership)
+        self.spreading = Propagation(kernel, self.ownership, tiles, fixed)
+
+    def components(self) -> list[tuple[set[str], list[Choice]]]:
+        """The tiles in groups that are chosen together, with what each root makes of them, the choice first."""
+        return [(tiles, self._ranked(tiles)) for tiles in self.spreading.components()]
+
+    def _ranked(self, component: set[str]) -> list[Choice]:
+        found = [self.follow(root, component) for root in self.spreading.roots(component)]
+        return sorted(found, key=lambda choice: choice.cost.key)
+
+    def follow(self, root: Root, component: set[str]) -> Choice:
+        choice = Choice(root, self.spreading.under(root, component))
+        touches: dict[str, list[Touch]] = {name: [] for name in component}
+        for touch in self.spreading.touches:
+            if touch.tile in component:
+                touches[touch.tile].append(touch)
+        for name in sorted(component):
+            self._home(name, touches[name], choice)
+        shared = [touch for name in choice.shared for touch in touches[name]]
+        outermost = {self.ownership.around(t.at)[0] for name in component for t in touches[name] if self.ownership.around(t.at)}
+        cost = self.costs.loops(sorted(outermost), choice.layouts)
+        for touch in [*shared, *choice.exchanged]:
+            cost.access(touch.tile, self._turns(touch, choice))
+        cost.barriers += sum(self._barriers(touches[name]) for name in choice.shared)
+        cost.shuffles = sum(2 * self.costs.weight(touch.at) * self.ownership.threads / WARP for touch in choice.shuffled)
+        for touch in choice.exchanged:
+            cost.access(touch.tile, self._exchange(touch, choice))
+            cost.barriers += 2 * self.costs.weight(touch.at)
+        cost.exchanges = len(choice.exchanged)
+        kept = [name for name in component if name not in choice.shared]
+        cost.registers = sum(-(-choice.layouts.tiles[name].slots * self.tiles[name].dtype.bytes // 4) for name in kept)
+        choice.cost = cost
+        return choice
+
+    def _turns(self, touch: Touch, choice: Choice) -> np.ndarray:
+        return self.costs.turns(touch.at, self.tiles[touch.tile], touch.box, choice.layouts)
+
+    def _exchange(self, touch: Touch, choice: Choice) -> np.ndarray:
+        around = self.ownership.around(touch.at)
+        return self.costs.exchange(self.tiles[touch.tile], choice.layouts.tiles[touch.tile], around[0] if around else touch.at)
+
+    def _barriers(self, touches: list[Touch]) -> float:
+        """Two for each loop that stores to a tile in shared memory."""
+        loops = {(self.ownership.around(t.at) or [t.at])[0] for t in touches if "w" in t.mode}
+        return 2 * sum(self.costs.weight(loop) for loop in loops)
+
+    def _home(self, name: str, touches: list[Touch], choice: Choice) -> None:
+        """Decides where a tile lives and how threads come to what others hold."""
+        buffer, where = self.tiles[name], choice.layouts.tiles[name]
+        size = where.slots * buffer.dtype.bytes
+        if size > 4 * REGISTERS:
+            choice.shared[name] = f"it would take {size // 4} registers of each thread, more than {REGISTERS}", None
+            return
+        exchanged, shuffled = [], []
+        for touch in touches:
+            found = self.ownership.access(touch.at, buffer, touch.box, where, choice.layouts.loops)
+            if isinstance(found, Own) and (touch.mode == "r" or found.whole):
+                continue
+            why = found.why if isinstance(found, Foreign) else "not all threads that hold an element store to it"
+            own = self.ownership.around(touch.at)[:1]
+            stored = any("w" in other.mode and own and self.ownership.around(other.at)[:1] == own for other in touches)
+            if isinstance(found, Shuffle) and not stored:
+                shuffled.append(touch)
+            elif "w" in touch.mode or stored or not self._filled(name, touches, touch):
+                choice.shared[name] = why, self._loc(touch)
+                return
+            else:
+                exchanged.append((touch, why))
+        apart, together = Cost(), Cost(barriers=self._barriers(touches))
+        for touch in touches:
+            together.access(name, self._turns(touch, choice))
+        for touch, _ in exchanged:
+            apart.access(name, self._turns(touch, choice) + self._exchange(touch, choice))
+            apart.barriers += 2 * self.costs.weight(touch.at)
+        if exchanged and apart.cycles >= together.cycles:
+            choice.shared[name] = exchanged[0][1], self._loc(exchanged[0][0])
+            return
+        choice.exchanged += [touch for touch, _ in exchanged]
+        choice.shuffled += shuffled
+
+    def _loc(self, touch: Touch) -> tuple[int, int] | None:
+        return self.kernel.insts[touch.at].loc
+
+    def _filled(self, name: str, touches: list[Touch], read: Touch) -> bool:
+        """Whether every element of a tile is stored to before a read, so that all of it may be copied."""
+        ownership, regions = self.ownership, self.ownership.regions
+        before = (ownership.around(read.at) or [read.at])[0]
+        outside = {-1, *regions.parents(before)}
+        for touch in touches:
+            loop = regions.parent[touch.at]
+            if touch.mode != "w" or loop >= before or regions.parent[loop] not in outside or ownership.around(touch.at) != [loop]:
+                continue
+            number = self.spreading.number(touch, loop) if ownership.count(loop) else None
+            if number is not None and len(np.unique(number)) == prod(shape_of(self.tiles[name])):
+                return True
+        return False
