@@ -67,6 +67,7 @@ _ERRORS = {
     "E0232": "a construct that cannot stand here",
     "E0233": "a call of a kernel that does not fit it",
     "E0234": "no such kernel",
+    "E0235": "a layout that does not fit its array",
     # E03xx: independence and bounds
     "E0310": "an index outside its array",
     "E0312": "parallel iterations collide",
@@ -76,7 +77,6 @@ _ERRORS = {
     "E0402": "a store of packed 4-bit elements",
     "E0403": "a number of blocks that only the device knows",
     "E0404": "roles and rings that are not lowered yet",
-    "E0406": "a layout of a fragment or shared array that does not fit it",
     # E05xx: IR, as text or as a compiler step made it
     "E0501": "IR text that does not parse",
     "E0502": "an unknown name in IR",

@@ -70,7 +70,7 @@ PASSES = (
     ),
     Mutant(
         "slot-tail-unguarded", "passes/own_elements.py", "the last slot of a spread tile has no guard",
-        'with b.if_(b.emit("lt", first, total)) if at_once else nullcontext():', "with nullcontext():",
+        "if held.below or held.owner:\n        found", "if held.owner:\n        found",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -121,8 +121,8 @@ PASSES = (
         (INDICES + "test_a_loop_that_starts_late", FILES),
     ),
     Mutant(
-        "ownership-unchecked", "passes/infer_layouts.py", "a thread reads its own element where another's is meant",
-        'return None if np.array_equal(flat, np.arange(count)) else "another thread\'s element is accessed"', "return None",
+        "ownership-unchecked", "analysis/ownership.py", "a thread reads its own element where another's is meant",
+        "mine = where.thread[element] == thread[..., None]", "mine = where.thread[element] >= 0",
         (TILES + "test_a_shifted_read_of_a_fragment_is_another_threads_element",),
     ),
     Mutant(
@@ -138,7 +138,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
-        "    if rest:\n        step(", "    if False:\n        step(",
+        "    if rest == 1:\n        step(", "    if False:\n        step(",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -153,7 +153,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-layout-untrue", "passes/infer_layouts.py", "the written layout of a spread tile is not where its elements are",
-        "next((self.strict[loop].v for loop in loops if loop in self.strict), 1)", "2",
+        "return inst.with_attrs(layout=str(homes[inst.result.name].layout))", "return inst.with_attrs(layout='[e] -> [0, e]')",
         (FILES,),
     ),
     Mutant(

@@ -168,7 +168,9 @@ class Parallel(Axis):
 
 
 def threads_of(m: TileMachine, step: Step, text: str, count: int) -> np.ndarray:
-    """The thread that a layout gives each of so many iterations, the first of several. Raises E0730 where it is not total or not injective on these."""
+    """The thread that a layout gives each of so many iterations, the first of several. Raises E0730 where it is not total or not
+    injective on these.
+    """
     layout = parse(text)
     wrong = layout.check([count], m.width or max(count, 1))
     if wrong:

@@ -53,6 +53,24 @@ def extents_of(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (prod(shape),) if sum(not dim.replicas for dim in layout.dims) == 1 else shape
 
 
+def problem(layout: Layout, shape: tuple[int, ...], threads: int) -> tuple[str, str] | None:
+    """Why a layout is none of an array of this shape in a team of so many threads, and a way out; or None.
+
+    Every element has a thread and a slot (totality, ownership), which no other has (injectivity), and the threads can count what they
+    hold (coverage).
+    """
+    given = sum(not dim.replicas for dim in layout.dims)
+    if given not in (1, len(shape)):
+        return f"it has {given} indices, and the array {len(shape)} dimensions", "name one index for each dimension"
+    wrong = layout.check(extents_of(layout, shape), threads)
+    if wrong:
+        return wrong, "give each element a thread of the block, and a slot in it that no other has"
+    if prod(shape) and held(places(layout, shape), threads) is None:
+        hint = "let thread and slot be sums of digits, as `i % 8 * 4 + j // 2`, of which threads from 0 on hold some"
+        return "which elements a thread holds is no sum of digits of its number and of the slot", hint
+    return None
+
+
 def written(thread: np.ndarray, slot: np.ndarray) -> Places | None:
     """Places as a layout `[e, r in n] -> [thread, slot]`; None where digits do not give them. Arrays as in `Places`."""
     programs = [_program(x) for x in (thread, slot)]
@@ -111,6 +129,11 @@ class Held:
     def radices(self) -> tuple[int, ...]:
         """Of the slot digits, the highest first."""
         return tuple(digit.radix for digit in reversed(self.slots))
+
+    @property
+    def run(self) -> int:
+        """Elements in a row that the lowest digit counts."""
+        return self.slots[0].radix if self.slots[0].stride == 1 else 1
 
 
 @cache

@@ -19,7 +19,7 @@ from math import prod
 
 from vxc.analysis.ownership import Ownership
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel
+from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.ops import accesses
 from vxc.ir.walk import names
 from vxc.layout.layout import Layout

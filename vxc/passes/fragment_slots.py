@@ -39,7 +39,8 @@ class Slotted:
 
 def in_slots(kernel: Kernel) -> tuple[Kernel, dict[Value, Slotted]]:
     """The kernel with tiles in slots, and the loops that run over them, by their index."""
-    tiles = {inst.result: places(parse(inst.attr("layout")), tuple(n.value for n in inst.result.shape)) for inst in kernel.insts if inst.op == "fragment"}
+    declared = [inst for inst in kernel.insts if inst.op == "fragment"]
+    tiles = {inst.result: places(parse(inst.attr("layout")), tuple(n.value for n in inst.result.shape)) for inst in declared}
     return _Slots(kernel, tiles).made() if tiles else (kernel, {})
 
 
@@ -50,7 +51,8 @@ class _Slots:
         self.kernel, self.tiles = kernel, tiles
         self.ownership = Ownership(kernel)
         self.b = Builder(names(kernel.params, kernel.insts))
-        self.local = {tile: replace(tile, space="local", shape=(Const(_slots(where, kernel.attr("group"))),)) for tile, where in tiles.items()}
+        slots = {tile: Const(_slots(where, kernel.attr("group"))) for tile, where in tiles.items()}
+        self.local = {tile: replace(tile, space="local", shape=(slots[tile],)) for tile in tiles}
         self.found: dict[int, tuple[Own | Shuffle, list[Slotted], Buffer, tuple[Operand, ...]]] = {}
         self.loops: dict[Value, Slotted] = {}
         for at, inst in enumerate(kernel.insts):
@@ -105,7 +107,7 @@ class _Slots:
         slot: Scalar = Const(slots[0])
         for factor, digit in zip(slots[1:], digits):
             if factor:
-                part = self.b.emit("mul", digit, factor) if factor > 1 else digit
+                part = self.b.emit("mul", digit, factor) if factor != 1 else digit
                 slot = part if slot == Const(0) else self.b.emit("add", slot, part)
         return slot
 
@@ -127,4 +129,4 @@ def _slots(where: Places, threads: int) -> int:
 
 def _foreign(kernel: Kernel, at: int, tile: Buffer, why: str) -> Diagnostic:
     message = f"the layout of fragment `{tile.name}` does not fit an access to it: {why}"
-    return Diagnostic("E0406", message, kernel.source, kernel.span(kernel.insts[at]), help="leave layouts to the pass infer-layouts")
+    return Diagnostic("E0235", message, kernel.source, kernel.span(kernel.insts[at]), help="leave layouts to the pass infer-layouts")

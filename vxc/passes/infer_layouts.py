@@ -1,9 +1,10 @@
 """infer-layouts: where the elements of each tile live, and who runs which iterations of the loops over them.
 
 Before: stage=team; fragments are declared, loops are mapped. A fragment may have a `layout` of the author's.
-After:  a fragment whose elements each thread stores to its own of is spread over the threads: it has its `layout`, and so have the loops over
-        it. Reads of others' elements are shuffles where one warp has them, else of a copy in shared memory. Any other fragment, and
-        one that would take more than REGISTERS of a thread, lives in shared memory. Raises E0406 for a layout that does not fit.
+After:  a fragment to whose elements only the threads that hold them store is spread over the threads: it has its `layout`, and so have
+        the loops over it. Reads of others' elements are shuffles where one warp has them, else of a copy in shared memory. Any other
+        fragment, and one that would take more than REGISTERS of a thread, lives in shared memory. Shared arrays with a `layout` of
+        the author's lie so. Raises E0235 for a layout that does not fit.
 
     fragment @f: f32[8, 32]                       fragment @f: f32[8, 32] {layout="[e] -> [e % 128, e // 128]"}
     %i = loop 0, 256 {.., map="lanes"}     ->     %i = loop 0, 256 {.., map="lanes"}
@@ -11,7 +12,7 @@ After:  a fragment whose elements each thread stores to its own of is spread ove
 
 Roots are tried in three levels: strict (an order of a reduction deals elements to lanes; a layout of the author's holds under every
 root), common (an access is widest so), free. Each is followed through all loops and tiles that are accessed together and costed
-(`layout_cost`); the cheapest is taken, the stricter of equals. Everything is shown by enumeration of the elements that each thread accesses.
+(`layout_cost`); the cheapest is taken, the stricter of equals. All is shown by enumeration of the elements that each thread accesses.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from vxc.ir.plan import Plan
 from vxc.layout.layout import flattened
 from vxc.pass_manager import Context, Pass
 from vxc.passes.exchange import Exchanges
-from vxc.passes.given_layouts import given_layouts
+from vxc.passes.given_layouts import arranged, given_layouts
 from vxc.passes.layout_choice import Choice, Chooser
 from vxc.passes.layout_roots import shape_of
 
@@ -76,7 +77,7 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
             text = f"fragment {touch.tile}: elements of other threads come by {how}"
             context.applied(text, kernel.name, kernel.insts[touch.at].loc)
     first = next(name for name in chooser.tiles if name in component)
-    what = f"{', '.join(name for name in chooser.tiles if name in component)}"
+    what = ", ".join(name for name in chooser.tiles if name in component)
     if len(ranked) > 1:
         context.applied(f"layouts of {what}: {choice.root.level}, {choice.root.why}: {choice.cost}", kernel.name, declared[first])
         for other in ranked[1:]:
@@ -85,7 +86,7 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    return plan.with_kernels([infer(kernel, context) for kernel in plan.kernels])
+    return plan.with_kernels([infer(arranged(kernel, context), context) for kernel in plan.kernels])
 
 
 INFER_LAYOUTS = Pass(

@@ -6,7 +6,7 @@ or, if that is cheaper than to keep the tile in shared memory, by an exchange.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -23,8 +23,8 @@ REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
 
 @dataclass
 class Choice:
-    """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of others'
-    elements.
+    """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of
+    others' elements.
     """
 
     root: Root
@@ -48,7 +48,8 @@ class Chooser:
 
     def _ranked(self, component: set[str]) -> list[Choice]:
         found = [self.follow(root, component) for root in self.spreading.roots(component)]
-        return sorted(found, key=lambda choice: choice.cost.key)
+        apart = self.kernel.attr("rows") == 1  # else several groups of lanes would share one array
+        return sorted(found, key=lambda choice: (bool(choice.shared or choice.exchanged) and not apart, choice.cost.key))
 
     def follow(self, root: Root, component: set[str]) -> Choice:
         choice = Choice(root, self.spreading.under(root, component))
@@ -63,12 +64,12 @@ class Chooser:
         cost = self.costs.loops(sorted(outermost), choice.layouts)
         for touch in [*shared, *choice.exchanged]:
             cost.access(touch.tile, self._turns(touch, choice))
-        cost.barriers += sum(self._barriers(touches[name]) for name in choice.shared)
-        cost.shuffles = sum(2 * self.costs.weight(touch.at) * self.ownership.threads / WARP for touch in choice.shuffled)
-        for touch in choice.exchanged:
+        for touch in self._copies(choice.exchanged):
             cost.access(touch.tile, self._exchange(touch, choice))
             cost.barriers += 2 * self.costs.weight(touch.at)
-        cost.exchanges = len(choice.exchanged)
+            cost.exchanges += 1
+        cost.barriers += sum(self._barriers(touches[name]) for name in choice.shared)
+        cost.shuffles = sum(2 * self.costs.weight(touch.at) * self.ownership.threads / WARP for touch in choice.shuffled)
         kept = [name for name in component if name not in choice.shared]
         cost.registers = sum(-(-choice.layouts.tiles[name].slots * self.tiles[name].dtype.bytes // 4) for name in kept)
         choice.cost = cost
@@ -80,6 +81,10 @@ class Chooser:
     def _exchange(self, touch: Touch, choice: Choice) -> np.ndarray:
         around = self.ownership.around(touch.at)
         return self.costs.exchange(self.tiles[touch.tile], choice.layouts.tiles[touch.tile], around[0] if around else touch.at)
+
+    def _copies(self, reads: Iterable[Touch]) -> list[Touch]:
+        """A read for each copy of a tile: those in one loop share it."""
+        return list({(touch.tile, (self.ownership.around(touch.at) or [touch.at])[0]): touch for touch in reads}.values())
 
     def _barriers(self, touches: list[Touch]) -> float:
         """Two for each loop that stores to a tile in shared memory."""
@@ -112,7 +117,9 @@ class Chooser:
         for touch in touches:
             together.access(name, self._turns(touch, choice))
         for touch, _ in exchanged:
-            apart.access(name, self._turns(touch, choice) + self._exchange(touch, choice))
+            apart.access(name, self._turns(touch, choice))
+        for touch in self._copies(touch for touch, _ in exchanged):
+            apart.access(name, self._exchange(touch, choice))
             apart.barriers += 2 * self.costs.weight(touch.at)
         if exchanged and apart.cycles >= together.cycles:
             choice.shared[name] = exchanged[0][1], self._loc(exchanged[0][0])

@@ -32,6 +32,7 @@ SIZE, TRIPS = 1 << 12, 8
 SECTOR, BARRIER, SCHEDULERS = 1.5, 20, 4
 SECTOR_BYTES = 32
 GAPS = (0, 4, 16)  # bytes behind a row
+WIDEST = 16  # bytes of an access
 
 
 @dataclass
@@ -109,7 +110,10 @@ class Costs:
         """Moved by one coming to an access to global memory, by all warps."""
         numbers = self._numbers(runs, box, _strides(buffer))
         sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
-        return float(different(np.sort(sectors.reshape(-1, WARP), axis=1)).sum())
+        in_a_row = runs[-1].held.run
+        if in_a_row > 1:  # one request, or several that find in the cache what the first brought
+            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
+        return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
 
     def turns(self, at: int, buffer: Buffer, box: Sequence[Operand], layouts: Layouts) -> np.ndarray:
         """Of the banks, for an access to an array in shared memory, or to a tile that is there; for each way in which its rows may lie."""
@@ -119,7 +123,7 @@ class Costs:
             around = self.ownership.around(at)
             counts = [self.ownership.count(loop) or TRIPS for loop in around]
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
-        return self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer)
+        return self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
@@ -150,8 +154,15 @@ def _warps(x: np.ndarray) -> np.ndarray:
     return padded.reshape(*padded.shape[:-1], -1, WARP)
 
 
-def _turns(numbers: np.ndarray, buffer: Buffer) -> np.ndarray:
+def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
+    """Of accesses to these elements, `run` at a time where they follow one another in memory."""
     size, row = buffer.dtype.bytes, buffer.shape[-1].value
+    if run > 1:
+        first, exists = numbers[..., :1, :], numbers < NOWHERE
+        whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
+        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < NOWHERE] % run).any():
+            numbers, row, size = first // run, max(row // run, 1), size * run
+            numbers = np.where(first < NOWHERE, numbers, NOWHERE)
     rows = numbers // row
-    lie = [np.where(numbers < NOWHERE, (numbers + rows * gap // size) * size, NOWHERE) for gap in GAPS]
+    lie = [np.where(numbers < NOWHERE, numbers * size + rows * -(-gap // size) * size, NOWHERE) for gap in GAPS]
     return np.array([cycles(_warps(byte).reshape(-1, WARP), size).sum() for byte in lie], float)

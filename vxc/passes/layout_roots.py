@@ -91,9 +91,11 @@ class Propagation:
                     found.setdefault((STRICT, order.v, threads), (f"as the {last.attr('op')}{line} deals elements to lanes", None))
                 elif len(around) == 2 and order.lanes <= over.attr("lanes", 0):
                     team = over.attr("lanes")
-                    found.setdefault((STRICT, order.v, order.lanes, team), (f"rows as the {last.attr('op')}{line} deals them to {team} lanes", team))
+                    why = f"rows as the {last.attr('op')}{line} deals them to {team} lanes"
+                    found.setdefault((STRICT, order.v, order.lanes, team), (why, team))
             elif last.attr("vector"):
-                found.setdefault((COMMON, last.attr("vector"), threads), (f"elements in a row, as the accesses{_line(last)} are widest", None))
+                why = f"elements in a row, as the accesses{_line(last)} are widest"
+                found.setdefault((COMMON, last.attr("vector"), threads), (why, None))
         found.setdefault((FREE, 1, threads), ("an element to each thread in turn", None))
         seen, roots = set(), []
         for (level, v, lanes, *_), (why, team) in sorted(found.items(), key=lambda item: (STRICT, COMMON, FREE).index(item[0][0])):

@@ -26,7 +26,7 @@ from math import prod
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass

@@ -25,7 +25,7 @@ def own_elements(b: Builder, held: Held, lane: Scalar, body: Body, name: str, un
     row where they are all there or none. `uniform` lanes take the same way at each test.
     """
     *inner, outer = held.slots
-    run = inner[0].radix if inner and inner[0].stride == 1 else 1
+    run = held.run if inner else 1
     strides = [digit.stride for digit in (*held.thread, *inner[run > 1 :], outer)]
     run = run if all(stride % run == 0 for stride in (held.base, *strides)) else 1
     mine = shares(b, [d._replace(stride=d.stride // run) for d in held.thread], lane, held.base // run)
