@@ -19,7 +19,7 @@ from math import prod
 
 from vxc.analysis.ownership import Ownership
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Buffer, Inst, Kernel
+from vxc.ir.kernel import Buffer, Inst, Kernel, Scalar
 from vxc.ir.ops import accesses
 from vxc.ir.walk import names
 from vxc.layout.layout import Layout
@@ -77,5 +77,9 @@ class Exchanges:
         b, shape = self.b, [n.value for n in tile.shape]
         attrs = {"independent": "tile", "layout": str(self.tiles[tile.name]), "map": "lanes"}
         with b.loop(0, prod(shape), kind="parallel", name="e", **attrs) as e:
-            index = [b.emit("mod", b.emit("floordiv", e, prod(shape[at + 1 :])), n) for at, n in enumerate(shape)]
+            index: list[Scalar] = []
+            for at, extent in enumerate(shape):
+                inner = prod(shape[at + 1 :])
+                digit = b.emit("floordiv", e, inner) if inner > 1 else e
+                index.append(b.emit("mod", digit, extent) if at else digit)
             b.emit("store", to, *index, b.emit("load", tile, *index))

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vxc.analysis.ownership import Ownership, teams
+from vxc.analysis.ownership import Own, Ownership, teams
 from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
 from vxc.layout.layout import flattened, parse, spread
-from vxc.layout.places import Places, held, places, written
+from vxc.layout.places import Places, places, written
 from vxc.semantics import Order
 
 STRICT, COMMON, FREE = "strict", "common", "free"
@@ -133,7 +133,9 @@ class Propagation:
             if number is None or len(np.unique(number)) < len(number):
                 continue
             found = self._iterations(where, number, shape_of(self.tiles[touch.tile]))
-            if found and held(found, self.ownership.threads) and (found.replicas == 1 or self._may_repeat(loop)):
+            if found is None or found.replicas > 1 and not self._may_repeat(loop):
+                continue
+            if isinstance(self.ownership.access(touch.at, self.tiles[touch.tile], touch.box, where, {loop: found}), Own):
                 made.loops[loop] = found
                 return
 
@@ -143,7 +145,9 @@ class Propagation:
         if len(number) < len(where.thread):
             slot = _ranked(thread, slot)
         elif np.array_equal(number, np.arange(len(number))):
-            return places(flattened(where.layout, shape), (len(number),))
+            flat = flattened(where.layout, shape)
+            found = None if flat is where.layout else written(thread, slot)
+            return found or places(flat, (len(number),))
         return written(thread, slot)
 
     def _tile(self, loop: int, touch: Touch, made: Layouts) -> None:
