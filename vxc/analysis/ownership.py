@@ -72,6 +72,7 @@ class Ownership:
         self.regions = Regions.of(kernel.insts)
         self.made = definitions(kernel.insts)
         self._points: dict[tuple, tuple[dict[str, np.ndarray], np.ndarray]] = {}
+        self._found: dict[tuple, Access] = {}
 
     def around(self, at: int) -> list[int]:
         """The loops over lanes or teams, reductions and scans around a position, outermost first."""
@@ -124,7 +125,7 @@ class Ownership:
 
     def points(self, runs: Sequence[Run]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """[digits of all runs.., thread]: each run's index, 0 where there is no iteration; and where there is one."""
-        key = tuple((run.at, id(run.held)) for run in runs)
+        key = tuple((run.at, run.held) for run in runs)
         if key not in self._points:
             ranks, found = [run.table.ndim - 1 for run in runs], {}
             exists = np.ones((1,) * (sum(ranks) + 1), bool)
@@ -165,6 +166,12 @@ class Ownership:
         runs = self.runs(at, loops)
         if isinstance(runs, str):
             return Foreign(runs)
+        key = (at, buffer.name, where, *(run.held for run in runs))
+        if key not in self._found:
+            self._found[key] = self._access(at, buffer, box, where, runs)
+        return self._found[key]
+
+    def _access(self, at: int, buffer: Buffer, box: Sequence[Operand], where: Places, runs: Sequence[Run]) -> Access:
         shape = [n.value for n in buffer.shape]
         element = self.elements(runs, box, shape)
         if element is None:
@@ -195,9 +202,10 @@ class Ownership:
 def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Places) -> Own | None:
     """The slots that are accessed, where each thread holds what it accesses, and its slots follow the digits of its loops."""
     mine = where.thread[element] == thread[..., None]
-    if not mine.any(axis=-1)[exists].all():
+    if not (mine.any(axis=-1) | ~exists).all():
         return None
-    slot = np.take_along_axis(where.slot[element], mine.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    slot = where.slot[element]
+    slot = slot[..., 0] if where.replicas == 1 else np.take_along_axis(slot, mine.argmax(axis=-1)[..., None], axis=-1)[..., 0]
     slot = np.where(exists, slot, -1)
     by_digits = slot.max(axis=-1)
     if ((slot != by_digits[..., None]) & exists).any():
@@ -205,6 +213,8 @@ def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Pla
     slots = _linear(by_digits, exists.any(axis=-1))
     if slots is None:
         return None
+    if where.replicas == 1:
+        return Own(slots, True)
     reached, pairs = np.unique(element[exists]), np.unique(element[exists] * (int(thread.max()) + 1) + thread[exists])
     return Own(slots, len(pairs) == len(reached) * where.replicas)
 

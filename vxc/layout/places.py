@@ -7,7 +7,7 @@ the slot, which is what a loop over a thread's own elements counts by.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from math import gcd, prod
 
 import numpy as np
@@ -16,6 +16,7 @@ from vxc.layout.digits import Digit, fit, total
 from vxc.layout.layout import Dim, Layout, Program
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
+KEPT = 512  # answers that are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Places:
         return np.array_equal(self.thread, other.thread) and np.array_equal(self.slot, other.slot)
 
 
-@cache
+@lru_cache(KEPT)
 def places(layout: Layout, shape: tuple[int, ...]) -> Places:
     """A layout of `[i, j]` for an array of two dimensions, or of `[e]`, the element's number in row-major order, for any array."""
     extents = extents_of(layout, shape)
@@ -66,7 +67,7 @@ def problem(layout: Layout, shape: tuple[int, ...], threads: int) -> tuple[str, 
     if wrong:
         return wrong, "give each element a thread of the block, and a slot in it that no other has"
     if prod(shape) and held(places(layout, shape), threads) is None:
-        hint = "let thread and slot be sums of digits, as `i % 8 * 4 + j // 2`, of which threads from 0 on hold some"
+        hint = "let thread and slot be sums of digits of the indices, as `i % 8 * 4 + j // 2`"
         return "which elements a thread holds is no sum of digits of its number and of the slot", hint
     return None
 
@@ -136,7 +137,7 @@ class Held:
         return self.slots[0].radix if self.slots[0].stride == 1 else 1
 
 
-@cache
+@lru_cache(KEPT)
 def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
     """The inverse for a team, and the elements as an array [slot digits, highest first.., thread], -1 where there is none; None where no
     such sum of digits gives them.
@@ -149,12 +150,12 @@ def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
     exists = table >= 0
     first, used = int(exists.sum(axis=0).argmax()), exists.any(axis=0)
     last = int(np.flatnonzero(used)[-1]) + 1
-    if not exists[:, first].all() or not used[:last].all():
+    if not exists[:, first].all() or not used[0]:
         return None
     by_slot = table[:, first] - table[0, first]
     some = exists.argmax(axis=0)[:last]
-    by_thread = table[some, np.arange(last)] - by_slot[some]
-    slots, thread = fit(by_slot), fit(by_thread)
+    by_thread = _filled(table[some, np.arange(last)] - by_slot[some], used[:last])
+    slots, thread = fit(by_slot), fit(by_thread) if by_thread is not None else None
     if slots is None or thread is None or _several(slots, len(by_slot)):
         return None
     slots = _in_a_row(slots)
@@ -173,6 +174,23 @@ def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
     together = bool((blocks == blocks[:, :1]).all())
     table = np.where(exists, made, -1).reshape(*(digit.radix for digit in reversed(slots)), threads)
     return Held(where.layout, count, base, thread, slots, whole, together=together, **asked), table
+
+
+def _filled(values: np.ndarray, used: np.ndarray) -> np.ndarray | None:
+    """Values for threads between others that hold nothing: as the digits of those before go on. The first and the last are used."""
+    values, used = values.copy(), used.copy()
+    while not used.all():
+        hole = int(used.argmin())
+        period = hole + int(used[hole:].argmax())
+        digits = fit(values[:hole])
+        if digits is None:
+            return None
+        more = total(digits, np.arange(hole, period))
+        for start in (n for n in range(0, len(used), period) if used[n]):
+            gap = slice(start + hole, start + period)
+            values[gap] = np.where(used[gap], values[gap], values[start] + more[: len(used[gap])])
+            used[gap] = True
+    return values
 
 
 def _several(slots: tuple[Digit, ...], count: int) -> bool:

@@ -47,20 +47,26 @@ class Chooser:
         return [(tiles, self._ranked(tiles)) for tiles in self.spreading.components()]
 
     def _ranked(self, component: set[str]) -> list[Choice]:
-        found = [self.follow(root, component) for root in self.spreading.roots(component)]
+        touches = {name: [touch for touch in self.spreading.touches if touch.tile == name] for name in component}
+        found = [self.follow(root, touches) for root in self.spreading.roots(component)]
+        if len(found) == 1:
+            return found
+        for choice in found:
+            choice.cost = self.cost(choice, touches)
         apart = self.kernel.attr("rows") == 1  # else several groups of lanes would share one array
         return sorted(found, key=lambda choice: (bool(choice.shared or choice.exchanged) and not apart, choice.cost.key))
 
-    def follow(self, root: Root, component: set[str]) -> Choice:
-        choice = Choice(root, self.spreading.under(root, component))
-        touches: dict[str, list[Touch]] = {name: [] for name in component}
-        for touch in self.spreading.touches:
-            if touch.tile in component:
-                touches[touch.tile].append(touch)
-        for name in sorted(component):
+    def follow(self, root: Root, touches: Mapping[str, list[Touch]]) -> Choice:
+        """What a root makes of tiles, given the accesses to each."""
+        choice = Choice(root, self.spreading.under(root, {*touches}))
+        for name in sorted(touches):
             self._home(name, touches[name], choice)
+        return choice
+
+    def cost(self, choice: Choice, touches: Mapping[str, list[Touch]]) -> Cost:
+        """What it all costs, given the accesses to each tile."""
         shared = [touch for name in choice.shared for touch in touches[name]]
-        outermost = {self.ownership.around(t.at)[0] for name in component for t in touches[name] if self.ownership.around(t.at)}
+        outermost = {self.ownership.around(t.at)[0] for name in touches for t in touches[name] if self.ownership.around(t.at)}
         cost = self.costs.loops(sorted(outermost), choice.layouts)
         for touch in [*shared, *choice.exchanged]:
             cost.access(touch.tile, self._turns(touch, choice))
@@ -70,10 +76,9 @@ class Chooser:
             cost.exchanges += 1
         cost.barriers += sum(self._barriers(touches[name]) for name in choice.shared)
         cost.shuffles = sum(2 * self.costs.weight(touch.at) * self.ownership.threads / WARP for touch in choice.shuffled)
-        kept = [name for name in component if name not in choice.shared]
+        kept = [name for name in touches if name not in choice.shared]
         cost.registers = sum(-(-choice.layouts.tiles[name].slots * self.tiles[name].dtype.bytes // 4) for name in kept)
-        choice.cost = cost
-        return choice
+        return cost
 
     def _turns(self, touch: Touch, choice: Choice) -> np.ndarray:
         return self.costs.turns(touch.at, self.tiles[touch.tile], touch.box, choice.layouts)

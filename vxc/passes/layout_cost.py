@@ -75,6 +75,7 @@ class Costs:
 
     def __init__(self, ownership: Ownership):
         self.ownership, self.insts = ownership, ownership.insts
+        self._turns: dict[tuple, np.ndarray] = {}
 
     def weight(self, at: int) -> float:
         """How often a position is come to, by serial loops around it."""
@@ -123,7 +124,10 @@ class Costs:
             around = self.ownership.around(at)
             counts = [self.ownership.count(loop) or TRIPS for loop in around]
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
-        return self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
+        key = (at, buffer.name, *(run.held for run in runs))
+        if key not in self._turns:
+            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
+        return self._turns[key]
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""

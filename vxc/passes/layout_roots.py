@@ -107,10 +107,13 @@ class Propagation:
     def under(self, root: Root, component: set[str]) -> Layouts:
         """The layouts that follow."""
         made = Layouts({name: where for name, where in self.fixed.items() if name in component})
+        tried: dict[int, set[str]] = {}  # loop -> the tiles known when no layout followed for it
         while True:
             before = len(made.tiles) + len(made.loops)
             for loop, touches in self.inside.items():
-                if loop not in made.loops and touches[0].tile in component:
+                known = {touch.tile for touch in touches} & made.tiles.keys()
+                if loop not in made.loops and touches[0].tile in component and known != tried.get(loop):
+                    tried[loop] = known
                     self._loop(loop, touches, made)
             for loop, touches in self.inside.items():
                 for touch in touches if touches[0].tile in component else ():
