@@ -163,3 +163,9 @@ def test_problems_of_arrangements(text, shape, why):
 def test_texts_that_are_no_arrangements(text):
     with pytest.raises(ValueError):
         arrangement(text)
+
+
+@pytest.mark.parametrize("text, shape, size", [("[i, j] -> [i, j]", (0, 4), (0, 1)), ("[e, r in 2] -> [r, e]", (3, 0), (0, 2))])
+def test_arrays_without_elements(text, shape, size):
+    where = places(parse(text), shape)
+    assert where.thread.shape == size and where.slots == 0 and held(where, 32) is None and problem(parse(text), shape, 32) is None

@@ -45,7 +45,8 @@ def places(layout: Layout, shape: tuple[int, ...]) -> Places:
     extents = extents_of(layout, shape)
     copies = [axis for axis, dim in enumerate(layout.dims) if dim.replicas]
     indices = [axis for axis in range(len(layout.dims)) if axis not in copies]
-    flat = (x.transpose(*indices, *copies).reshape(prod(extents), -1) for x in layout.evaluate(extents))
+    size = prod(extents), prod(layout.dims[axis].replicas for axis in copies)
+    flat = (x.transpose(*indices, *copies).reshape(size) for x in layout.evaluate(extents))
     return Places(layout, *flat)
 
 
