@@ -137,6 +137,11 @@ def swiglu(x, g):
     return {"h": h, "y": h * x}
 
 
+def row_stats(x):
+    mean = x.sum(1) / x.shape[1]
+    return {"mean": mean, "variance": ((x - mean[:, None]) ** 2).sum(1) / x.shape[1]}
+
+
 def dropout(x, p, seed):
     keep = philox(seed, np.arange(x.size, dtype=np.uint64).reshape(x.shape)) >= p
     return {"y": np.where(keep, x / (1.0 - p), 0.0)}
@@ -157,7 +162,7 @@ def philox(seed, offset):
 _ALL = (
     saxpy, copy, add, bias_gelu, transpose, rowdot, rowsum, sum_all, rowmax, softmax, rmsnorm, layernorm, logsumexp, cross_entropy,
     argmax_rows, histogram, cumsum_rows, gemv, gather, scatter, stencil2d, conv1d, attention_naive, dropout,
-    momentum, swiglu,
+    momentum, swiglu, row_stats,
 )  # fmt: skip
 REFERENCES = {f.__name__: f for f in _ALL} | references_tile.REFERENCES
 

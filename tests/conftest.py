@@ -4,16 +4,19 @@ says how many did not and why. The fixtures `cuda`, `torch` and `full` are for t
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
-from fake_cuda import FakeCuda, FakeTorch, without_nvrtc
-from host_driver import HostDriver
+from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
 
 from vxc.api import devices, dispatch, workspaces
 from vxc.driver import Compiled
 from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
+
+
+os.environ["VXC_CACHE"] = "0"  # here and in processes that tests start: what they see is made by the code at hand
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,6 +73,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list:
 
 @pytest.fixture
 def host(monkeypatch):
-    fake = HostDriver()
+    fake = PythonCuda()
     monkeypatch.setattr(launch_module, "driver", lambda: fake)
     return fake

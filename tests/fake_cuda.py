@@ -25,6 +25,7 @@ from vxc.ir.plan import Plan
 from vxc.runtime.parameters import _C_TYPES
 
 SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+FOREIGN = range(1 << 59, 1 << 60)  # addresses of a context that is not the primary one
 SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
 
 
@@ -50,6 +51,9 @@ class FakeCuda:
             raise VxcError(Diagnostic("E0604", "cuPointerGetAttribute failed: CUDA_ERROR_INVALID_VALUE (invalid argument)", help="look"))
         return int(address in SECOND)
 
+    def is_foreign(self, address):
+        return address in FOREIGN
+
     def current_device(self):
         return self.current
 
@@ -67,20 +71,20 @@ class FakeCuda:
         return stream + 1000
 
     def allocate_async(self, nbytes, stream):
-        buffer = (ctypes.c_char * max(nbytes, 1))()
-        self.memory[ctypes.addressof(buffer)] = buffer
         self.log.append(f"allocate {nbytes} on {stream}")
-        return ctypes.addressof(buffer)
+        return self.allocate(nbytes)
 
     def free_async(self, address, stream):
         self.log.append(f"free on {stream}")
-        del self.memory[address]
+        self.free(address)
 
     def allocate(self, nbytes):
-        return self.allocate_async(nbytes, 0)
+        buffer = (ctypes.c_char * max(nbytes, 1))()
+        self.memory[ctypes.addressof(buffer)] = buffer
+        return ctypes.addressof(buffer)
 
     def free(self, address):
-        self.free_async(address, 0)
+        del self.memory[address]
 
     def upload(self, address, array):
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
@@ -89,7 +93,7 @@ class FakeCuda:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def synchronize(self, stream):
-        pass
+        self.log.append(f"synchronize {stream}")
 
     def wait(self, stream, producer):
         self.log.append(f"{stream} waits for {producer}")
@@ -104,10 +108,10 @@ class FakeCuda:
     def set_max_dynamic_shared(self, function, nbytes):
         pass
 
-    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1)):
+    def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1), early=False):
         return grid, block, shared, stream
 
-    def launch(self, function, grid, block, shared, stream, parameters):
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
         self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
 
     def raw_launch(self):
@@ -134,6 +138,27 @@ class FakeCuda:
         for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False).items():
             arrays[name][...] = result
         return (0,)
+
+
+class PythonCuda(FakeCuda):
+    """The kernels are those of test_launch.py, in Python; the log has threads, too."""
+
+    def function(self, module, name):
+        return name
+
+    def launch(self, function, grid, block, shared, stream, parameters, early=False):
+        self.log.append(f"{function} {grid[0]}x{block[0]} on {stream}{' early' * early}")
+        _, *values = (getattr(value, "value", value) for value in parameters.values)
+        if function == "scale":
+            n, x, a, w = values
+            floats_at(w, n)[:] = floats_at(x, n) * np.float32(a)
+        else:
+            k, w, y = values
+            floats_at(y, k)[:] = floats_at(w, k + 1)[1:]
+
+
+def floats_at(address: int, count: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_float * count).from_address(address), np.float32)
 
 
 def _array(buffer: Buffer, address: int, numbers) -> np.ndarray:
@@ -210,6 +235,29 @@ class Tensor:
         return False
 
 
+class GPUArray(Device):
+    """As PyCUDA's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    gpudata = property(lambda self: self.array.ctypes.data)
+
+
+class DeviceNDArray(Device):
+    """As Numba's."""
+
+    shape, dtype, strides = (property(lambda self, name=name: getattr(self.array, name)) for name in ("shape", "dtype", "strides"))
+    device_ctypes_pointer = property(lambda self: SimpleNamespace(value=self.array.ctypes.data))
+    stream = 0
+
+
+GPUArray.__module__, DeviceNDArray.__module__ = "pycuda.gpuarray", "numba.cuda.cudadrv.devicearray"
+EMPTY = {
+    "pycuda": SimpleNamespace(gpuarray=SimpleNamespace(empty=lambda shape, dtype: GPUArray(np.empty(shape, dtype)))),
+    "numba": SimpleNamespace(cuda=SimpleNamespace(device_array=lambda shape, dtype: DeviceNDArray(np.empty(shape, dtype)))),
+}
+"""The modules of the two, as far as calls look at them."""
+
+
 class TorchDType:
     def __init__(self, dtype: DType):
         self.vxc = dtype
@@ -222,14 +270,29 @@ Tensor.__module__ = "torch"
 _DTYPES = {dtype: TorchDType(dtype) for dtype in DTYPES.values()}
 
 
+class TensorGuards:
+    """As torch's: tells tensors from those that it was made of."""
+
+    def __init__(self, *tensors, dynamic_dims_sizes, dynamic_dims_strides):
+        self.known = [self.seen(t) for t in tensors]
+
+    def seen(self, t):
+        return isinstance(t, Tensor) and (t.shape, t.stride(), t.dtype, t.ordinal, t.negated, t.layout)
+
+    def check(self, *tensors):
+        return [self.seen(t) for t in tensors] == self.known
+
+
 class FakeTorch(SimpleNamespace):
     """`stream` is the current stream, on every device."""
 
     def __init__(self):
-        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.0", Tensor=Tensor)
+        super().__init__(stream=0, device_now=0, strided="strided", __version__="2.11", Tensor=Tensor)
         for dtype, native in _DTYPES.items():
             setattr(self, dtype.numpy_name, native)
-        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream, _cuda_getDevice=lambda: self.device_now)
+        guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+        current = {"_cuda_getCurrentRawStream": lambda device: self.stream, "_cuda_getDevice": lambda: self.device_now}
+        self._C = SimpleNamespace(_dynamo=guards, **current)
         self.device = lambda kind, at: at
 
     def empty_strided(self, shape, strides, dtype, device):

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import vxc
-from vxc.api.arguments import matched, parameters
-from vxc.api.compiling import Recipe, Specialiser
+from vxc.api.arguments import matched
+from vxc.api.compiling import Specialiser, signatures
 from vxc.api.dlpack import from_dlpack
 from vxc.api.libraries import _torch_same
+from vxc.api.specialise import Recipe
 from vxc.diag import VxcError
-from vxc.frontend.parse import parse
 from vxc.runtime.arrays import describe
 from vxc.source import Source
 
@@ -99,7 +99,7 @@ NORM = "kernel norm(x: f32[M, N], out y: f32[M, N], w: f32[N], eps: f32) { }"
 )
 def test_arguments_find_their_parameters(args, keywords, wanted):
     values = {"x": ones(1, 1), "y": ones(1, 1), "w": ones(1), "e": 0.5}
-    params = parameters(parse(Source("n.vx", NORM)).items[0], NORM)
+    params = signatures(Source("n.vx", NORM))[0][0].params
     found = matched("norm", params, [values[a] for a in args], {name: values[v] for name, v in keywords.items()})
     assert " ".join(f"{name}={next(k for k, v in values.items() if v is value)}" for name, value in found.items()) == wanted
 
@@ -138,8 +138,8 @@ def test_strides_are_told_apart_by_what_is_one():
 
 def specialised(text, name, array):
     source = Source("k.vx", text)
-    item = next(item for item in parse(source).items if item.name == name)
-    return Specialiser(Recipe(source, name), item)({"x": describe(array, "x")})
+    kernel = next(kernel for kernel in signatures(source)[0] if kernel.name == name)
+    return Specialiser(Recipe(source, name), kernel)({"x": describe(array, "x")})
 
 
 # ---- compiling ahead ---------------------------------------------------------------------------------------------------
@@ -194,9 +194,10 @@ def test_tensors_of_torch_run_on_the_cpu():
 def test_the_check_of_torch_tells_tensors_apart():
     torch = pytest.importorskip("torch")
     x, y = torch.zeros(4, 5), torch.zeros(5)
-    same = _torch_same(torch, [x, y])
-    if same is None:
+    guarded = _torch_same(torch)
+    if guarded is None:
         pytest.skip("this torch is none of those whose guards were tried")
+    same = guarded([x, y])
     assert same(x, y) and same(torch.ones(4, 5), torch.ones(9)[2:7])
     others = [torch.zeros(5, 4).t(), torch.zeros(4, 6)[:, :5], torch.zeros(4, 5).double(), torch.zeros(4), torch.zeros(4, 5, device="meta")]
     assert not any(same(other, y) for other in (*others, torch._neg_view(x), torch.nn.Parameter(x), None, 3, np.zeros((4, 5))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -188,11 +188,8 @@ def test_threads_do_not_share_parameters(torch):
             if not (k(x, n).array == at + n).all():
                 wrong.append((at, n))
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -63,11 +63,11 @@ def test_zero_and_one_elements(torch):
         k(lazy, 2)
 
 
-def test_cupy_arrays_and_streams():
+def test_cupy_arrays_and_streams(full):
     cupy = pytest.importorskip("cupy")
     k = vxc.kernel(SHIFT)
     x = cupy.arange(1000, dtype=cupy.float32)
-    assert cupy.array_equal(k(x, 3), x + 3) and isinstance(k(x, 3), cupy.ndarray)
+    assert cupy.array_equal(k(x, 3), x + 3) and isinstance(k(x, 3), cupy.ndarray) and len(full) == 1
     with cupy.cuda.Stream(non_blocking=True) as stream:
         y = k(x, 4)
         stream.synchronize()
@@ -76,18 +76,62 @@ def test_cupy_arrays_and_streams():
     assert cupy.array_equal(k(column, 1), column + 1)
 
 
-def test_arrays_of_pycuda():
+@pytest.fixture
+def pycuda():
+    """PyCUDA with the primary context current."""
     gpuarray, driver = pytest.importorskip("pycuda.gpuarray"), pytest.importorskip("pycuda.driver")
     driver.init()
     context = driver.Device(0).retain_primary_context()
     context.push()
+    yield gpuarray
+    context.pop()
+
+
+def test_arrays_of_pycuda(pycuda, full):
+    k, x = vxc.kernel(SHIFT), pycuda.to_gpu(np.arange(1000, dtype=np.float32))
+    for n in (1, 2, 2, 2):
+        y = k(x, n)
+        assert isinstance(y, pycuda.GPUArray) and np.array_equal(y.get(), x.get() + n)
+        assert k(x, y, n + 1) is y and np.array_equal(y.get(), x.get() + n + 1)
+    assert len(full) == 2
+
+
+def test_memory_of_another_context_is_refused(pycuda):
+    driver = pytest.importorskip("pycuda.driver")
+    context = driver.Device(0).make_context()
     try:
-        k, x = vxc.kernel(SHIFT), gpuarray.to_gpu(np.arange(1000, dtype=np.float32))
-        for n in (1, 2):
-            y = k(x, n)
-            assert isinstance(y, gpuarray.GPUArray) and np.array_equal(y.get(), x.get() + n)
+        x = pycuda.to_gpu(np.ones(10, np.float32))
+        with pytest.raises(vxc.LaunchError, match="`x` is memory of a CUDA context that is not the primary one.*autoprimaryctx"):
+            vxc.kernel(SHIFT)(x, 1)
+        x.gpudata.free()
     finally:
         context.pop()
+        context.detach()
+
+
+def test_arrays_of_numba(full):
+    cuda = pytest.importorskip("numba.cuda")
+    host = np.arange(1000, dtype=np.float32)
+    k, x = vxc.kernel(SHIFT), cuda.to_device(host)
+    for n in (1, 2, 2, 2):
+        y = k(x, n)
+        assert np.array_equal(y.copy_to_host(), host + n)
+        assert k(x, y, n + 1) is y and np.array_equal(y.copy_to_host(), host + n + 1)
+    assert len(full) == 2
+
+
+def test_arrays_of_jax(torch):
+    """They are read where they lie, through what interface they have, and cannot be written."""
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("this jax has no GPU")
+    k, x = vxc.kernel(SHIFT), jax.numpy.arange(1000, dtype="float32")
+    y = torch.empty(1000, device="cuda")
+    for n in (1, 2):
+        k(x, y, n)
+        assert np.array_equal(y.cpu().numpy(), np.asarray(x) + n)
+    with pytest.raises(vxc.LaunchError, match="read-only"):
+        k(y, x, 1)
 
 
 def test_numpy_arrays_are_copied():
@@ -161,23 +205,20 @@ def test_bound_calls(torch):
 
 
 def test_eight_threads(torch):
-    k, wrong = vxc.kernel(SHIFT), []
+    k = vxc.kernel(SHIFT)
     torch.cuda.synchronize()
 
     def work(at):
-        x = torch.full((128,), float(at), device="cuda")
+        x, wrong = torch.full((128,), float(at), device="cuda"), []
         y = torch.empty_like(x)
         for n in range(10_000):
             k(x, y, n)
             if n % 1000 == 999 and not bool((y == at + n).all()):
                 wrong.append((at, n))
+        return wrong
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [[]] * 8
 
 
 def test_what_is_refused_leaves_the_device_usable(torch):
@@ -198,16 +239,26 @@ def test_what_is_refused_leaves_the_device_usable(torch):
     assert torch.equal(k(x, 1), x + 1)
 
 
-def test_two_devices(torch):
-    if torch.cuda.device_count() < 2:
-        pytest.skip("there is one GPU")
-    k = vxc.kernel(SHIFT)
-    arrays = [torch.randn(1000, device=f"cuda:{d}") for d in range(torch.cuda.device_count())]
-    for n in range(3):
-        for x in arrays:
-            y = k(x, n)
-            assert y.device == x.device and torch.equal(y, x + n)
-    with pytest.raises(vxc.LaunchError, match="several devices"):
-        k(arrays[0], torch.empty(1000, device="cuda:1"), 1)
-    bound = [k.bind(x, torch.empty_like(x), 5) for x in arrays]
-    assert all(torch.equal(b(), x + 5) for b, x in zip(bound, arrays))
+def test_parts_of_rows_are_handed_on_in_graphs_and_on_two_streams(torch):
+    """The fold of parts starts early. Calls on a stream share memory: a fold that did not wait would read parts of other rows."""
+    k = vxc.load("samples/rowsum.vx").rowsum
+    rows = [torch.randn(64, 1 << 18, device="cuda") for _ in range(4)]
+    want = [k(x) for x in rows]
+    assert all(torch.allclose(y.double(), x.double().sum(1), atol=1e-2) for x, y in zip(rows, want))
+    found = [torch.zeros_like(y) for y in want]
+    streams, graphs = [torch.cuda.Stream() for _ in range(2)], [torch.cuda.CUDAGraph() for _ in range(2)]
+    torch.cuda.synchronize()
+    for side, (stream, graph) in enumerate(zip(streams, graphs)):
+        with torch.cuda.graph(graph, stream=stream):
+            for at in (side, side + 2, side):
+                k(rows[at], found[at])
+    for _ in range(20):
+        for side, (stream, graph) in enumerate(zip(streams, graphs)):
+            with torch.cuda.stream(stream):
+                graph.replay()
+                for at in (side + 2, side, side + 2):
+                    k(rows[at], found[at])
+        torch.cuda.synchronize()
+        assert all(torch.equal(a, b) for a, b in zip(found, want))
+        for y in found:
+            y.zero_()

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from fake_cuda import SECOND, SHIFT, Device, Tensor, floats
+from fake_cuda import FOREIGN, SECOND, SHIFT, Device, Tensor, floats
 from numpy.lib.stride_tricks import as_strided
 
 import vxc
@@ -39,6 +39,7 @@ MISUSES = [
     ("read-only", lambda k, x: k(x, Device(BASE[:4], data=(BASE.ctypes.data, True)), 1), "`y` is `out`, but the array is read-only"),
     ("misaligned", lambda k, x: k(x, Device(BASE[:4], data=(BASE.ctypes.data + 2, False)), 1), "no multiple of its 4-byte elements"),
     ("freed", lambda k, x: k(Device(BASE[:4], data=(64, False)), 1), "`x` is at address 0x40, and CUDA knows of no memory there"),
+    ("another context", lambda k, x: k(Device(BASE[:4], data=(FOREIGN[0], False)), 1), "`x` is memory of a CUDA context that is not the primary one"),
     ("two devices", lambda k, x: k(x, Device(BASE[:4], data=(SECOND[0], False)), 1), "several devices: `x` on device 0, `y` on device 1"),
     ("no stream", lambda k, x: k(x, 1, stream="main"), "`stream` is a str"),
     ("no library to allocate in", lambda k, x: k(Device(BASE[:4]), 1), "`y` is missing, and it cannot be allocated"),

@@ -17,11 +17,11 @@ from vxc.codes import CODES
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "vxc"
 LONGEST, WIDEST = 350, 140  # lines of a file, columns of a line
-OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich")  # may be imported where they are used
+OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdirs")  # may be imported where they are used
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
-    ("source", "dtypes", "grammars", "codes"),
+    ("source", "dtypes", "grammars", "codes", "cache"),
     ("diag", "semantics"),
     ("target", "layout"),
     ("ir",),
@@ -88,6 +88,12 @@ def test_only_optional_packages_are_imported_inside_functions():
     allowed = {
         ("vxc.diff", "vxc.runtime.launch"),  # what compares on a GPU also works without one
         ("vxc.__main__", "vxc.cli.main"),  # an interrupt meanwhile is no traceback
+        ("vxc.api.compiling", "vxc.api.building"),  # the compiler, of which a call that is in the cache has no need
+        ("vxc.api.compiling", "vxc.driver"),  # the same, for type checkers
+        ("vxc.api.calls", "vxc.driver"),
+        ("vxc.api.ahead", "vxc.driver"),
+        ("vxc.api.ahead", "vxc.api.shown"),  # remarks and printed IR
+        ("vxc.api.dispatch", "vxc.api.host"),  # the interpreter
     }
     for module in MODULES.keys() - {"vxc"}:  # which names what it offers for type checkers only
         inner = imports(ast.walk(tree(module))) - imports(tree(module).body)

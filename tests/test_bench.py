@@ -10,8 +10,8 @@ import bench
 import numpy as np
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import record, timing
-from benching.cases import ALWAYS, CASES, SAMPLES, SUITES, Case, compiled, facts
+from benching import launches, record, timing
+from benching.cases import ALWAYS, CASES, EVERY, LAUNCH, SAMPLES, SUITES, Case, compiled, facts
 from benching.record import line, peer_key, recorded, replaced, stale, write
 from benching.reference import LAUNCHES, text
 from benching.timing import in_turns, relative_error
@@ -28,7 +28,7 @@ FACTS = {"sample": "samples/rowsum.vx", "arch": "sm_90a", "flags": "-D N=64", "k
 
 def test_every_case_has_a_name_of_its_own_in_its_suite():
     assert len({(case.suite, case.name) for case in CASES}) == len(CASES)
-    assert SUITES == ("rows", "elementwise", "transpose", "runtime", "dequant")
+    assert SUITES == ("rows", "elementwise", "transpose", "runtime", "dequant", "launch")
     assert Case("rows", "softmax", "f16", (8191, 8193)).name == "softmax_f16_8191x8193"
 
 
@@ -148,6 +148,14 @@ def test_a_kernel_that_changed_and_a_comment_that_did_not(current, monkeypatch):
     assert edited("sum(x[i])", "max(x[i])") == [("stale", SUM, "vxc")]
 
 
+def test_a_line_of_a_call_is_of_the_fast_path(monkeypatch, tmp_path):
+    rows = [launches.line(LAUNCH, impl, 6.0, 5.0, "H") for impl in LAUNCH.impls]
+    assert stale(rows, [LAUNCH]) == [] and set(launches.SAID) == set(LAUNCH.impls)
+    rows[0]["key"] = "another"
+    assert stale(rows[:-1], [LAUNCH]) == [("stale", LAUNCH, "vxc"), ("missing", LAUNCH, "triton")]
+    assert replaced([], rows, []) == rows and record.calls_key("vxc") != record.calls_key("driver")
+
+
 # ---- timing ----------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +225,8 @@ def test_what_fails_is_said_and_the_others_are_timed(monkeypatch):
 
 
 def test_suites_and_names_choose():
-    assert bench.chosen([], []) == list(CASES) and bench.chosen(["runtime"], [SUM.name]) == [RUNTIME]
+    assert bench.chosen([], []) == list(EVERY) and bench.chosen(["launch"], []) == [LAUNCH]
+    assert bench.chosen(["runtime"], [SUM.name]) == [RUNTIME]
     assert {case.suite for case in bench.chosen([], [SUM.name])} == {"rows", "runtime"}
 
 
@@ -257,4 +266,5 @@ def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkey
 def test_the_record_of_this_repository_is_in_order():
     rows, dtypes = recorded(), {(case.suite, case.name): case.dtype for case in CASES}
     assert rows and replaced(rows, [], []) == rows
-    assert [row for row in rows if not row["relerr"] <= timing.TOLERANCE[dtypes[row["suite"], row["case"]]]] == []
+    kernels = [row for row in rows if row["suite"] != LAUNCH.suite]
+    assert [row for row in kernels if not row["relerr"] <= timing.TOLERANCE[dtypes[row["suite"], row["case"]]]] == []

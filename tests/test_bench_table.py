@@ -9,8 +9,8 @@ import json
 
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import record, splitk, table
-from benching.cases import CASES
+from benching import launches, record, splitk, table
+from benching.cases import CASES, LAUNCH
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
 
@@ -34,6 +34,17 @@ def test_the_table():
     ]
 
 
+def test_lines_of_calls_are_in_their_own_table():
+    calls = [launches.line(LAUNCH, impl, us, 5.0, "H") for impl, us in (("driver", 5.0), ("vxc", 6.1234))]
+    assert table.markdown([*ROWS, *calls]) == table.markdown(ROWS) and table.bars([*ROWS, *calls]) == table.bars(ROWS)
+    assert launches.markdown([*ROWS, *calls]).splitlines() == [
+        "| | call | us | over the driver |",
+        "|---|---|---|---|",
+        "| driver | `cuLaunchKernelEx` through cuda-bindings, parameters packed once | 5.00 | 0.00 |",
+        "| vxc | `k(x, y, n)` on torch tensors | 6.12 | 1.12 |",
+    ]
+
+
 def test_the_chart_has_a_group_for_each_case_that_was_copied():
     assert table.bars(ROWS) == [
         (SUM.name, {"vxc": 0.09 / 0.1, "reference": 0.09 / 0.0975, "torch": 0.09 / 0.2, "triton": 0.09 / 0.1}),
@@ -46,6 +57,7 @@ def test_the_chart_has_a_group_for_each_case_that_was_copied():
     "page, made_by, made",
     [
         ("README.md", "benching/table.py", lambda: table.markdown(recorded())),
+        ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),
     ],
 )

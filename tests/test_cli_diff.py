@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cli_tool import SAMPLES, SCALE, TWO, vxc
 
-from vxc.analysis.exactness import ATOMICS, DISTORTED, ELEMENTARY, distorted, inexact
+from vxc.analysis.exactness import ATOMICS, DISTORTED, ELEMENTARY, distorted, grains, inexact
 from vxc.cli import diff as diff_command
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import ULPS, Executor, compare, disagreements, findings
+from vxc.diff import ULPS, Executor, compare, disagreements, findings, first_difference
 from vxc.driver import compile
 from vxc.dtypes import DTYPES
 from vxc.inputs import Call
@@ -163,11 +163,48 @@ def test_a_looser_mode_makes_all_float_arithmetic_inexact(fp, far):
 
 
 @pytest.mark.parametrize(
+    "statements, passed",
+    [
+        ("y[i] = x[i];", None),
+        ("y[i] = exp(x[i]);", "f64"),
+        ("y[i] = exp(x[i] as f32) as f64;", "f32 f64"),
+        ("let e = exp(x[i] as f32); y[i] = (e as f16) as f64;", "f16 f32 f64"),
+        ("y[i] = (x[i] as f16) as f64;", None),
+        ("y[i] = exp((x[i] as f16) as f64);", "f64"),
+        ("local l: f32[1] = 0.0; l[0] = exp(x[i]) as f32; y[i] = l[0] as f64;", "f32 f64"),
+    ],
+)
+def test_a_deviation_is_as_large_as_the_coarsest_type_that_it_passed(statements, passed):
+    text = f"kernel f(x: f64[N], out y: f64[N]) {{ parallel i in N {{ {statements} }} }}"
+    found = grains(compile(Source("f.vx", text)).tile)
+    assert found == ({"y": frozenset(DTYPES[name] for name in passed.split())} if passed else {})
+
+
+def test_the_types_that_a_deviation_passed_count_in_the_bound():
+    one, other = np.array([1.0]), np.array([1.0 + 2**-23])
+    assert compare("y", one, other, {ELEMENTARY}) is not None
+    assert compare("y", one, other, {ELEMENTARY}, {DTYPES["f32"]}) is None
+    assert first_difference({"y": one}, {"y": other}, {"y": {ELEMENTARY}}, {"y": {DTYPES["f32"]}}) is None
+
+
+def test_a_device_does_not_run_what_faults_in_the_interpreter():
+    def fault(call, seed):
+        raise VxcError(Diagnostic("E0720", "index 9"))
+
+    ran = []
+    device = Executor("gpu", lambda call, seed: ran.append(call) or {"y": f32(1)}, faults=False)
+    good = Executor("ast", lambda call, seed: {"y": f32(1)} if call.scalars else fault(call, seed))
+    inputs = {"wrong": Call({}, {}, {}), "right": Call({}, {"n": 1}, {})}
+    (alike,) = findings([good, device], inputs)
+    assert str(alike) == "all fault alike with E0720 on wrong" and ran == [inputs["right"]]
+
+
+@pytest.mark.parametrize(
     "statements, outputs",
     [
         ("y[i] = x[i] - x[0]; z[i] = x[i] as i32;", ""),
         ("let e = exp(x[i]); y[i] = if x[i] > 0.0 { -max(e, 1.0) } else { e };", ""),
-        ("y[i] = (exp(x[i]) as f16) as f32;", "y"),
+        ("y[i] = (exp(x[i]) as f16) as f32;", ""),
         ("y[i] = exp(x[i]) - 1.0;", "y"),
         ("y[i] = exp(exp(x[i]));", "y"),
         ("y[i] = x[i]; z[i] = exp(x[i]) as i32;", "z"),

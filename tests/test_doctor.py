@@ -11,7 +11,7 @@ from vxc.runtime import doctor
 from vxc.runtime import driver as driver_module
 from vxc.runtime.doctor import Check, report
 
-LINES = ["python", "numpy", "ml_dtypes", "lark", "cuda-bindings", "nvrtc", "headers", "pycuda", "driver"]
+LINES = ["python", "numpy", "ml_dtypes", "lark", "platformdirs", "cuda-bindings", "nvrtc", "headers", "cache", "pycuda", "driver"]
 
 
 def test_every_part_has_a_line_and_what_is_missing_has_advice():
@@ -39,7 +39,7 @@ def test_nothing_installed(monkeypatch):
     monkeypatch.setattr(doctor, "version", no_version)
     monkeypatch.setattr(doctor, "driver", driver_module._bindings)
     checks = {c.name: c for c in report()}
-    assert {name for name, c in checks.items() if c.status == "missing"} == {*LINES} - {"python", "pycuda"}
+    assert {name for name, c in checks.items() if c.status == "missing"} == {*LINES} - {"python", "cache", "pycuda"}
     assert "nvidia-cuda-nvrtc" in checks["nvrtc"].advice and checks["numpy"].advice == "pip install numpy"
     assert checks["pycuda"].status == "optional" and "vxc[pycuda]" in checks["pycuda"].advice
     assert checks["driver"].advice.startswith("pip install 'cuda-bindings>=13';")

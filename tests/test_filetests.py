@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from vxc.ir.kernel import Const
 from vxc.pipeline import PASSES
 
 FILES = sorted(FOLDER.rglob("*.vxt"))
+SAMPLES = Path(__file__).parent.parent / "samples"
 ARROW = re.compile(r"(?<=  )->(?=  )")
 MODULES = {name: name.replace("-", "_") for name in PASSES if name != "simplify-threads"}  # simplify, run again
 
@@ -66,3 +68,22 @@ def test_the_example_of_each_pass_is_executed(name, module):
 @pytest.mark.parametrize("name", MODULES)
 def test_every_pass_has_several_cases(name):
     assert len(list((FOLDER / name).glob("*.vxt"))) >= 3
+
+
+SIBLINGS = FOLDER / "fuse-siblings"
+
+
+@pytest.mark.parametrize("name", ["momentum", "swiglu", "row_stats"])
+def test_loops_of_samples_become_one(name):
+    """The filetest has the kernel of the sample, to the letter."""
+    sample = (SAMPLES / f"{name}.vx").read_text("utf-8")
+    kernel = sample[sample.index("kernel ") : sample.index("example ")]
+    given, _, made = (SIBLINGS / f"sample-{name.replace('_', '-')}.vxt").read_text("utf-8").partition(SEPARATOR)
+    assert given.endswith(kernel) and "\napplied fuse-siblings " in made
+
+
+def test_each_loop_that_stays_apart_says_why():
+    refused = sorted(SIBLINGS.glob("refused-*.vxt"))
+    assert len(refused) >= 6
+    for path in refused:
+        assert re.search(r"^missed fuse-siblings k:\d+:\d+: .+ stays apart from .+ before it: .+$", path.read_text("utf-8"), re.M), path

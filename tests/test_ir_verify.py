@@ -183,6 +183,7 @@ PLAN = "plan @p(%n: i64, @x: f32[%n] in) {{\n{entries}\n}}\nkernel @k(%m: i64, @
     ("launch @k[1](%n)", "in", "E0522 @k has 2 parameters, the launch passes 1 arguments"),
     ("launch @k[1](%n, @x)\nlaunch @j[1](%n, @x)", "in", "E0522 there is no kernel @j"),
     ("launch @k[4](%n, @x)", "in", "E0522 @k is launched over 4 blocks, and says that it runs in 3 at most"),
+    ("launch @k[1](%n, @x) {early=true}", "in", "E0522 @k is launched early, but no launch stands before it"),
     ("launch @k[%n](%n, @x)", "in", "E0522 @k is launched over %n blocks, and says that it runs in 3 at most"),
     ("launch @k[1](%n, @x)\nif true", "in", "E0510 `if` without its `end`"),
     ("launch @k[1](%n, @x)\ncell @c: f32", "in",

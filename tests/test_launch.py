@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_cuda import Device
-from host_driver import HostDriver
+from fake_cuda import Device, floats_at
 
 from vxc.binding import Binding
 from vxc.cuda.nvrtc import Binary, Resources, compile_cuda
@@ -83,6 +82,30 @@ def test_a_requirement_that_fails_is_placed_and_says_both_sides():
     assert diagnostic.notes == ("here the two sides are 300 and 299",) and diagnostic.place == "f.vx:1:3"
 
 
+def marked(plan: Plan) -> Plan:
+    """The plan with its second launch started early."""
+    *entries, last = plan.entries
+    return Plan(plan.name, plan.params, (*entries, last.with_attrs(early=True)), plan.kernels)
+
+
+def test_a_launch_is_early_only_behind_another_of_its_call():
+    early = marked(PLAN)
+    assert [x.early for x in schedule(early, Binding({"N": 300, "K": 299}, {"a": 0.5}, {})).launches] == [False, True]
+    alone = Plan(PLAN.name, PLAN.params, tuple(_over_no_blocks(x) for x in early.entries), PLAN.kernels)
+    made = schedule(alone, Binding({"N": 300, "K": 299}, {"a": 0.5}, {}))
+    assert [(x.grid, x.early) for x in made.launches] == [(0, False), (3, False)]
+
+
+def _over_no_blocks(entry: Inst) -> Inst:
+    return entry.over((Const(0), *entry.operands[1:]), None) if entry.attr("kernel") == "scale" else entry
+
+
+def test_an_early_launch_is_enqueued_as_one(host):
+    compiled = SimpleNamespace(**{**vars(COMPILED), "plan": marked(PLAN)})
+    run_numpy(compiled, {"x": np.ones(300, np.float32), "y": np.zeros(299, np.float32)}, {"a": 0.5})
+    assert [entry for entry in host.log if " on 0" in entry and "x128" in entry] == ["scale 3x128 on 0", "shift 3x128 on 0 early"]
+
+
 # ---- running on the stand-in ------------------------------------------------------------------------------------------
 
 
@@ -107,9 +130,9 @@ def test_run_numpy_lays_arrays_out_as_declared_and_sizes_missing_outputs(host, m
     kernel = Kernel("copy", (pitched, out, ld), (), "thread", attrs=(("threads", 32),))
     plan = Plan("g", (rows, N, ld, pitched, out), (Inst("launch", (Const(1), pitched, out, ld), None, (("kernel", "copy"),)),), (kernel,))
 
-    def copy(function, grid, block, shared, stream, parameters):
+    def copy(function, grid, block, shared, stream, parameters, early=False):
         _, x, y, pitch = (getattr(v, "value", v) for v in parameters.values)
-        HostDriver._floats(y, pitch + 3)[:] = HostDriver._floats(x, pitch + 3)
+        floats_at(y, pitch + 3)[:] = floats_at(x, pitch + 3)
 
     monkeypatch.setattr(host, "launch", copy)
     x = np.arange(14, dtype=np.float32).reshape(2, 7)[:, :3]
@@ -127,7 +150,7 @@ def test_launch_runs_on_the_stream_after_the_producers(host):
 
 
 def test_workspaces_are_freed_when_a_launch_fails(host, monkeypatch):
-    def fails(*_):
+    def fails(*_, **__):
         raise OSError
 
     monkeypatch.setattr(host, "launch", fails)

@@ -35,7 +35,7 @@ def test_two_elements_to_a_byte(count):
 def test_run_numpy_sends_packed_elements(host, monkeypatch):
     sent = []
     monkeypatch.setattr(host, "upload", lambda address, array: sent.append(array))
-    monkeypatch.setattr(host, "launch", lambda *arguments: None)
+    monkeypatch.setattr(host, "launch", lambda *arguments, **options: None)
     monkeypatch.setattr(launch_module, "loaded", lambda *arguments: None)
     x = np.array([[1, 2, 3]], np.uint8)
     run_numpy(made("u4"), {"x": x})

@@ -166,11 +166,6 @@ def test_the_readme_quotes_the_gpu_record():
     assert f"On an {record['device'].split()[-1]} all {agreed} samples agreed" in text("README.md") and agreed == len(record["cases"])
 
 
-def test_the_readme_quotes_the_record_of_launches():
-    lines = map(json.loads, text("tools/results/bench_launch.jsonl").splitlines())
-    assert {row[0]: row[2] for row in table("README.md", "What a call costs")} == {line["impl"]: f"{line['us']:.2f}" for line in lines}
-
-
 def test_every_tool_is_described():
     tools = {path.name for path in (ROOT / "tools").glob("*.py")}
     assert tools == set(re.findall(r"^## (\w+\.py)", text("tools/README.md"), re.M))

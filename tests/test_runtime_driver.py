@@ -70,7 +70,9 @@ class FakeCuda(SimpleNamespace):
     def __init__(self, **failing):
         super().__init__(calls=[], failing=failing, CUlaunchConfig=SimpleNamespace)
         self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
-        self.CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4)
+        self.CUlaunchAttributeID = SimpleNamespace(
+            CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6
+        )
 
     def cuGetErrorString(self, status):
         return Status.CUDA_SUCCESS, f"meaning of {int(status)}".encode()
@@ -115,6 +117,14 @@ def test_launch_configuration():
     assert (name, function, extra) == ("cuLaunchKernelEx", "f", 0)
     assert (config.gridDimX, config.blockDimX, config.sharedMemBytes, config.hStream, config.numAttrs) == (7, 256, 1024, 99, 1)
     assert vars(config.attrs[0].value.clusterDim) == {"x": 2, "y": 1, "z": 1}
+
+
+@pytest.mark.parametrize("cluster, count", [((1, 1, 1), 1), ((2, 1, 1), 2)])
+def test_an_early_launch_says_so(cluster, count):
+    config = Driver(FakeCuda()).launch_config((7, 1, 1), (256, 1, 1), 0, 99, cluster, early=True)
+    assert config.numAttrs == len(config.attrs) == count
+    assert config.attrs[-1].id == 6
+    assert config.attrs[-1].value.programmaticStreamSerializationAllowed == 1
 
 
 def test_no_bindings_is_a_diagnostic(monkeypatch):

@@ -25,7 +25,7 @@ def fold(values, op):
 def model(n, order, op, join, start):
     """The definition of `Order`, element by element; `join(acc, e)` adds element e to a partial."""
     v, c, lanes = order.v, order.chunk, order.lanes
-    parts = order.parts or (1 if n < 32768 else 8 if n < 262144 else 64)
+    parts = order.parts or (1 if n < 32768 else 16 if n < 262144 else 128)
     span, warp = order.span(n), min(order.lanes, 32)
     results = []
     for p in range(parts):
@@ -212,12 +212,12 @@ def test_dot_agrees_with_sum_of_products_over_f16():
 
 def test_default_orders():
     assert reduce_order(64, F32, True) == Order(4, 4, 16)
-    assert reduce_order(1000, F32, True) == Order(4, 4, 32)
-    assert reduce_order(8192, F32, True) == Order(4, 4, 256)
-    assert reduce_order(1 << 20, F32, True) == Order(4, 4, 512, 32)
+    assert [reduce_order(n, F32, True).lanes for n in (512, 513, 1000, 4096, 8192, 16384)] == [32, 64, 64, 256, 512, 512]
+    assert [reduce_order(n, F16, True).lanes for n in (1000, 2048, 4096, 8192, 16384)] == [32, 64, 64, 128, 256]
+    assert reduce_order(1 << 20, F32, True) == Order(4, 4, 512, 64)
     assert reduce_order(None, F16, True) == Order(8, 8, 32, 0)
     assert reduce_order(None, F16, False).parts == reduce_order(None, None, True).parts == 1
-    assert reduce_order(3 << 17, F32, True).parts == 8  # a power of two
+    assert [reduce_order(n, F32, True).parts for n in (131071, 131072, 3 << 17)] == [1, 16, 32]  # none, or a power of two
     assert reduce_order(None, I4, True).v == 32
     assert reduce_order(100, F32, False).lanes == 1 and reduce_order(100, None, True).v == 1
     assert reduce_order(None, F32, True, alone=True).parts > 1

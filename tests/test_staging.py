@@ -1,19 +1,21 @@
-"""Tiles on their way through shared memory: no two lanes meet in a bank, and global memory moves whole sectors, by the counters."""
+"""Tiles that go through shared memory, by the counters of the simulated threads: what they move, and that lanes meet in no bank."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from vxc.driver import Compiled, compile
+from vxc.diag import read_source
+from vxc.driver import compile
 from vxc.dtypes import DTYPES
+from vxc.inputs import complete
 from vxc.interp.flat_counters import Accesses, Counters
 from vxc.interp.flat_interp import run_flat
 from vxc.source import Source
 
-SAMPLES = Path(__file__).parent.parent / "samples"
+EFFICIENCY = 0.95  # of sectors: the least that would hold the bytes of a request, over those that it touches
+
+
 LADDER = """kernel ladder<T: dtype = f16, B = 16>(x: T[256, 256], out y: T[256, 256]) {
     @threads(128) grid b in 256 // 64, c in 256 // 64 {
         shared s: T[64 // B, 64 // B, B, B];
@@ -21,41 +23,50 @@ LADDER = """kernel ladder<T: dtype = f16, B = 16>(x: T[256, 256], out y: T[256, 
         parallel j in 64, i in 64 { y[c*64 + j, b*64 + i] = s[i // B, j // B, i % B, j % B]; }
     }
 }"""
-GEMM = (SAMPLES / "gemm.vx").read_text("utf-8")
 
 
-def counted(text: str, arrays: dict[str, np.ndarray], **defines) -> tuple[Compiled, list[tuple[str, str, Accesses]]]:
-    """(array, opcode, totals) of every access that ran."""
-    c, counters = compile(Source("k.vx", text), defines=defines), Counters()
-    run_flat(c.plan, arrays, {}, debug=False, counters=counters)
-    insts = c.plan.kernels[0].insts
-    return c, [(name, insts[at].op, count) for (_, at, name), count in counters.accesses.items() if count.requests]
+def accesses(sample: str, **defines) -> list[Accesses]:
+    """What each access of a sample cost, over all blocks of one call with made-up inputs of the sizes in `defines`."""
+    return counted(read_source(f"samples/{sample}.vx"), sample, **defines)
 
 
-def matrix(dtype: str, *shape: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(-8, 8, shape).astype(DTYPES[dtype].numpy)
+def counted(source: Source, kernel: str, **defines) -> list[Accesses]:
+    compiled, counters, rng = compile(source, kernel, defines), Counters(), np.random.default_rng(0)
+    given = {}
+    for p in compiled.plan.buffers:
+        if p.mode == "in":
+            given[p.name] = rng.integers(0, 9, [n.value for n in p.shape]).astype(p.dtype.numpy)
+    call = complete(compiled.typed, given)
+    run_flat(compiled.plan, call.arrays, call.scalars, dims=call.dims, debug=False, counters=counters)
+    return list(counters.accesses.values())
 
 
-def check(found: list[tuple[str, str, Accesses]], shared: set[str]) -> None:
-    assert shared <= {name for name, _, _ in found}
-    for name, op, count in found:
-        if name in shared:
-            assert count.cycles == count.ideal_cycles, (name, op)
-        else:
-            assert count.ideal_sectors >= 0.95 * count.sectors, (name, op)
+def check(found: list[Accesses]) -> None:
+    shared = [x for x in found if x.space == "shared"]
+    assert shared and all(x.cycles == x.ideal_cycles for x in shared)
+    assert all(x.ideal_sectors >= EFFICIENCY * x.sectors for x in found if x.space != "shared")
+
+
+@pytest.mark.parametrize("tile", [{}, {"BM": 32, "BN": 32, "BK": 16}, {"BM": 64, "BN": 64, "BK": 64}], ids=str)
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_gemm(dtype, tile):
+    check(accesses("gemm", T=DTYPES[dtype], M=128, N=128, K=64, **tile))
+
+
+@pytest.mark.parametrize("tile", [{}, {"my": 8, "mk": 32}, {"my": 16, "mk": 32}], ids=str)
+@pytest.mark.parametrize("sample", ["dequant_u4_copy", "dequant_u4_parallel", "dequant_u4_manual"])
+def test_micro_tiles_of_four_bit_weights(sample, tile):
+    check(accesses(sample, N=256, K=128, **tile))
+
+
+@pytest.mark.parametrize("tile", [{}, {"B": 64}], ids=str)
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_transposes(dtype, tile):
+    check(accesses("transpose_tile", T=DTYPES[dtype], M=256, N=256, **tile))
+    check(accesses("transpose", T=DTYPES[dtype], M=256, N=256))
 
 
 @pytest.mark.parametrize("dtype, b", [("f16", 8), ("f32", 8), ("f16", 16), ("f32", 16), ("u8", 16), ("f16", 32), ("f32", 32), ("u8", 32)])
 def test_a_ladder_that_is_read_across(dtype, b):
-    """Of tiles whose rows are 16 bytes at least; shorter ones are fetched an element at a time."""
-    x = matrix(dtype, 256, 256)
-    _, found = counted(LADDER, {"x": x}, T=DTYPES[dtype], B=b)
-    check(found, {"s"})
-
-
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
-@pytest.mark.parametrize("bm, bn, bk", [(128, 128, 32), (64, 64, 16), (64, 128, 64)])
-def test_the_staging_of_a_product(dtype, bm, bn, bk):
-    a, b = matrix(dtype, bm, 2 * bk), matrix(dtype, 2 * bk, bn)
-    _, found = counted(GEMM, {"a": a, "b": b}, T=DTYPES[dtype], BM=bm, BN=bn, BK=bk)
-    check(found, {"sa", "sb"})
+    """Of micro-tiles whose rows are 16 bytes at least; shorter ones are fetched an element at a time."""
+    check(counted(Source("k.vx", LADDER), "ladder", T=DTYPES[dtype], B=b))

@@ -9,11 +9,11 @@ from vxc.diag import VxcError
 from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.interp.ast_interp import run_ast
-from vxc.interp.ast_machine import trip_count
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Const
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
+from vxc.semantics import trip_counts
 from vxc.source import Source
 
 SIZE = 5
@@ -127,4 +127,26 @@ def test_ends_further_apart_than_an_i64_holds(a, b, step):
 def test_trips_are_counted_without_wrapping(start, stop, step):
     forward, back = step > 0 and start < stop, step < 0 and start > stop
     wanted = -(-abs(stop - start) // abs(step)) if forward or back else 0
-    assert int(trip_count(start, stop, step)) == min(wanted, 2**63 - 1)
+    assert int(trip_counts(start, stop, step)) == min(wanted, 2**63 - 1)
+
+
+FAR = 2**61
+FAR_NESTS = (
+    "parallel i in a..b step s { atomic_add(n[0], 1); }",
+    f"parallel i in a..b step {FAR} {{ atomic_add(n[0], 1); }}",
+    f"parallel i in a..b step {-FAR} {{ atomic_add(n[0], 1); }}",
+    "parallel i in a..b step s, j in 2 { atomic_add(n[0], 1); }",
+    "parallel j in 2 { parallel i in a..b step s { atomic_add(n[0], 1); } }",
+)
+
+
+@pytest.mark.parametrize("nest", FAR_NESTS)
+@pytest.mark.parametrize("a, b", [(-4 * FAR, 4 * FAR - 1), (-3 * FAR, 4 * FAR - 1), (4 * FAR - 1, -4 * FAR), (3, -5), (0, FAR)])
+def test_parallel_iterations_between_ends_further_apart_than_an_i64_holds(nest, a, b):
+    compiled = made(f"kernel k(a: i64, b: i64, s: i64, inout n: i64[1]) {{ {nest} }}")
+    for s in (FAR, -FAR):
+        step = next((k for k in (-FAR, FAR) if f"step {k} " in nest), s)
+        wanted = len(range(a, b, step)) * (2 if "j in 2" in nest else 1)
+        assert run_ast(compiled.typed, {"n": np.zeros(1, np.int64)}, {"a": a, "b": b, "s": s})["n"][0] == wanted
+        for plan in plans_of(compiled):
+            assert run_flat(plan, {"n": np.zeros(1, np.int64)}, {"a": a, "b": b, "s": s})["n"][0] == wanted

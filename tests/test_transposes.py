@@ -121,7 +121,7 @@ def test_machine_code(dtype, sizes, arch):
     tiles = c.binary.kernels["k"]
     assert tiles.spill_stores == tiles.spill_loads == 0 and tiles.registers <= 40
     body = next(part for part in c.ptx.split(".entry ")[1:] if part.startswith("k("))
-    assert re.search(r"cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16", body) and "cp.async.wait_all" in body
+    assert re.search(r"cp\.async\.ca\.shared\.global \[%r\d+\], \[%rd\d+\], 16", body) and "cp.async.wait_all" in body
     assert re.search(r"st\.global\.v(4\.[a-z]32|2\.[a-z]64)", body), "stores of 16 bytes are whole"
     assert not re.search(r"st\.global\.v2\.[a-z](16|32)", body)
 

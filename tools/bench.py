@@ -1,12 +1,13 @@
-"""Time kernels of vxc beside their peers on one GPU, in one process.
+"""Time kernels of vxc, and calls of them from Python, beside their peers on one GPU, in one process.
 
     python tools/bench.py [SUITE ..] [--case NAME ..] [--reference DIR]     time them; write results/bench.jsonl
     python tools/bench.py [SUITE ..] [--case NAME ..] --fresh               anywhere: is the record of this code?
     python tools/bench.py --plot                                            anywhere: draw results/bench.png from the record
 
 Without a suite and a name, all that there are. How times are taken is at the top of `benching/timing.py`, cases and peers in
-`benching/cases.py`. The lines of the cases that ran are replaced in the record, the others kept. Hand-written kernels are no
-part of this repository: without the folder that has them, their lines stay as they were.
+`benching/cases.py`; what calls cost the host is the suite `launch`, in `benching/launches.py`. The lines of the cases that ran are
+replaced in the record, the others kept. Hand-written kernels are no part of this repository: without the folder that has them, their
+lines stay as they were.
 
 Exit status: 0 if all is well, 1 for a record that is not of this code, 2 for what was not asked right, 3 if an implementation
 failed or gave a wrong result, 4 without a GPU.
@@ -24,7 +25,8 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
-from benching.cases import CASES, SUITES, Case, Kernel, kernel
+from benching import launches
+from benching.cases import EVERY, SUITES, Calls, Case, Kernel, kernel
 from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 from benching.timing import measured
@@ -35,14 +37,14 @@ from vxc.target import for_capability
 STALE, FAILED, NO_GPU = 1, 3, 4
 
 
-def chosen(suites: list[str], names: list[str]) -> list[Case]:
-    return [case for case in CASES if (not suites or case.suite in suites) and (not names or case.name in names)]
+def chosen(suites: list[str], names: list[str]) -> list[Case | Calls]:
+    return [case for case in EVERY if (not suites or case.suite in suites) and (not names or case.name in names)]
 
 
-def fresh(cases: list[Case]) -> int:
+def fresh(cases: list[Case | Calls]) -> int:
     rows = recorded()
     bad = stale(rows, cases)
-    total = sum(1 + len(case.peers) for case in cases)
+    total = sum(len(case.impls) for case in cases)
     devices = ", ".join(sorted({row["device"] for row in rows})) or "no device"
     print(f"{total - len(bad)} of {total} lines are current; recorded on {devices}")
     for (why, case), lines in groupby(bad, lambda found: found[:2]):
@@ -52,34 +54,45 @@ def fresh(cases: list[Case]) -> int:
     return STALE if bad else 0
 
 
-def run(cases: list[Case], reference: Path | None) -> int:
+def run(cases: list[Case | Calls], reference: Path | None) -> int:
     reason = unavailable()
     if reason:
         print(f"no GPU: {reason}", file=sys.stderr)
         return NO_GPU
     arch = for_capability(driver().capability(0)).name
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        kernels = pool.map(kernel, cases, [arch] * len(cases))
+        kernels = [pool.submit(kernel, case, arch) if isinstance(case, Case) else None for case in cases]
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a case is one kernel: more processes would only start
         import_module("torch")  # takes a while, in which the others compile
-        kernels = list(kernels)
-    return timed(cases, kernels, measured, reference)
+        made = [found and found.result() for found in kernels]
+    return timed(cases, made, measure, reference)
 
 
-def timed(cases: list[Case], kernels: list[Kernel], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None) -> int:
+def measure(case: Case | Calls, made: Kernel | None, reference: Path | None) -> tuple[list[dict], list[str]]:
+    """(lines, what is wrong)."""
+    return launches.measured(case) if isinstance(case, Calls) else measured(case, made, reference)
+
+
+def timed(
+    cases: list[Case | Calls], kernels: list[Kernel | None], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None
+) -> int:
     """Has each case measured; the record is written after each."""
     failed = 0
     for case, made in zip(cases, kernels, strict=True):
         lines, problems = measure(case, made, reference)
         write(replaced(recorded(), lines, [case], () if reference else ("reference",)))
-        print(f"{case.suite} {case.name}: " + ", ".join(f"{row['impl']} {row['ms']:.4f}" for row in lines), flush=True)
+        print(f"{case.suite} {case.name}: " + ", ".join(f"{row['impl']} {figure(row)}" for row in lines), flush=True)
         for problem in problems:
             print(f"failed: {problem}", file=sys.stderr, flush=True)
         failed += len(problems)
-    left = sum("reference" in case.peers for case in cases) if not reference else 0
+    left = sum("reference" in case.impls for case in cases) if not reference else 0
     if left:
         print(f"no --reference: the hand-written kernels of {left} cases did not run, and their lines are as they were")
     return FAILED if failed else 0
+
+
+def figure(row: dict) -> str:
+    return f"{row['ms']:.4f}" if "ms" in row else f"{row['us']:.2f} us"
 
 
 def main() -> int:

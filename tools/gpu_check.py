@@ -3,16 +3,18 @@
     python tools/gpu_check.py            on a machine with a GPU: every sample against the flat interpreter (to the bit where
                                          the language fixes every bit) and its reference, `pytest -m gpu`, and every sample
                                          under compute-sanitizer's memcheck and racecheck
+    python tools/gpu_check.py --several  on a machine with several GPUs: tests/test_api_two_gpus.py; writes tools/results/gpu2.json
     python tools/gpu_check.py --fresh    anywhere: emit every sample again and exit 0 if the record is of this code and every
-                                         case of it passed; says how many GPU tests failed
+                                         case of it passed; says how many GPU tests failed, and what the record of several GPUs says
 
 A case's key is the hash of its emitted CUDA text (without line directives), its launch attributes and `gpu_case.py`, so an
-edit of a comment stales nothing and a changed kernel always does.
+edit of a comment stales nothing and a changed kernel always does. The key of the record of several GPUs is the hash of its tests.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.metadata
 import json
 import multiprocessing
@@ -20,6 +22,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +30,8 @@ from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_na
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "gpu.json"
+SEVERAL = ROOT / "tools" / "results" / "gpu2.json"
+SEVERAL_TESTS = ROOT / "tests" / "test_api_two_gpus.py"
 LIMIT = 150  # seconds for the GPU tests
 WORKERS = 8
 VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark")
@@ -48,7 +53,22 @@ def fresh() -> int:
         print(f"failed: {line}")
     if stale:
         print(f"stale: {', '.join(stale)}: run tools/gpu_check.py on a machine with a GPU")
-    return 1 if stale or bad else 0
+    return 1 if stale or bad or not fresh_of_several() else 0
+
+
+def fresh_of_several() -> bool:
+    """Whether the record of several GPUs, if there is one, is of these tests and says that they passed."""
+    if not SEVERAL.exists():
+        print("no record of several GPUs: run tools/gpu_check.py --several where there are some")
+        return True
+    record = json.loads(SEVERAL.read_text())
+    current = record["key"] == several_key()
+    print(f"on {len(record['devices'])} GPUs {record['passed']} tests passed, {record['failed']} failed{'' if current else '; stale'}")
+    return current and not record["failed"]
+
+
+def several_key() -> str:
+    return hashlib.sha256(SEVERAL_TESTS.read_bytes()).hexdigest()[:32]
 
 
 def failures(record: dict) -> list[str]:
@@ -60,10 +80,10 @@ def failures(record: dict) -> list[str]:
     return found
 
 
-def gpu_tests() -> tuple[int, int]:
+def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> tuple[int, int]:
     """(passed, failed) of `pytest -m gpu`; a run that does not end in LIMIT seconds counts as a failure."""
-    options = ["-m", "gpu", f"-n{WORKERS}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
-    command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests")]
+    options = ["-m", "gpu", f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
+    command = [sys.executable, "-m", "pytest", *options, str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except subprocess.TimeoutExpired as late:
@@ -74,8 +94,36 @@ def gpu_tests() -> tuple[int, int]:
     return counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0) + (done.returncode not in (0, 1))
 
 
-def record() -> int:
+def record_several() -> int:
+    from vxc.runtime.driver import driver, unavailable
+
+    count = 0 if unavailable() else driver().device_count()
+    if count < 2:
+        print(f"no several GPUs: {unavailable() or f'the driver finds {count}'}", file=sys.stderr)
+        return 4
+    passed, failed = gpu_tests(SEVERAL_TESTS, workers=0)
+    whole = {
+        "devices": [driver().device_name(d) for d in range(count)],
+        "driver": ".".join(map(str, driver().driver_version())),
+        "versions": versions((*VERSIONS, "torch", "cupy-cuda13x")),
+        "passed": passed,
+        "failed": failed,
+        "key": several_key(),
+    }
+    SEVERAL.write_text(json.dumps(whole, indent=1) + "\n")
+    print(f"{count} x {whole['devices'][0]}: {passed} tests passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def versions(names: Sequence[str]) -> dict[str, str]:
+    """Of Python, NVRTC and the packages that are installed."""
     from vxc.cuda.nvrtc import nvrtc_version
+
+    found = {"python": platform.python_version(), "nvrtc": ".".join(map(str, nvrtc_version()))}
+    return found | {name: importlib.metadata.version(name) for name in names if _installed(name)}
+
+
+def record() -> int:
     from vxc.runtime.driver import driver, unavailable
     from vxc.target import for_capability
 
@@ -95,14 +143,12 @@ def record() -> int:
         for case, said in zip(names, pool.map(sanitize, names), strict=True):
             rows[case]["sanitizer"] = said
         passed, failed = tests.result()
-    versions = {"python": platform.python_version(), "nvrtc": ".".join(map(str, nvrtc_version()))}
-    versions |= {name: importlib.metadata.version(name) for name in VERSIONS if _installed(name)}
     whole = {
         "device": cuda.device_name(0),
         "arch": arch,
         "driver": ".".join(map(str, cuda.driver_version())),
         "bindings": type(cuda).__name__,
-        "versions": versions,
+        "versions": versions(VERSIONS),
         "passed": passed,
         "failed": failed,
         "cases": rows,
@@ -126,4 +172,6 @@ def _installed(name: str) -> bool:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
-    sys.exit(fresh() if parser.parse_args().fresh else record())
+    parser.add_argument("--several", action="store_true", help="run the tests for several GPUs and record them")
+    options = parser.parse_args()
+    sys.exit(fresh() if options.fresh else record_several() if options.several else record())

@@ -1,12 +1,15 @@
 """Orders of a row's dot product on a GPU: partials a lane x lanes x length of a row x threads.
 
     python tools/reduce_sweep.py [-o FILE]      on a machine with a GPU: measures, writes results/reduce_sweep.json, or FILE
+    python tools/reduce_sweep.py --fresh        anywhere: is the record of this code?
     python tools/reduce_sweep.py --plot         anywhere with matplotlib: draws results/reduce_sweep.png from it
 
-Every variant is compiled first, side by side in all cores, then checked against float64 and timed: the median of `do_bench`, which flushes
-the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for each multiprocessor of
-an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill the device. `ratio`
-is the time over the least for the same row and threads.
+Variants are compiled side by side in all cores but one, while those that are ready are checked against float64 and timed: the median of
+`do_bench`, which flushes the L2 cache, of a CUDA graph of the launch, so that the time of the host is not in it. `grid` 132 is a block for
+each multiprocessor of an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill
+the device. `ratio` is the time over the least for the same row and threads, `key` that of all records (`gpu_case.key`).
+
+Exit status: 0 if all is well, 1 for a record that is not of this code.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -21,8 +25,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpu_case import key
+
 from vxc.cuda.nvrtc import Binary
-from vxc.driver import compile
+from vxc.driver import Compiled, compile
 from vxc.ir.plan import Plan
 from vxc.source import Source
 
@@ -58,18 +64,25 @@ class Variant(NamedTuple):
         return f"{head} {{ @threads({self.block}) grid b in {self.grid} {{ parallel i in {each} {{ {one} }} }} }}"
 
 
+VARIANTS = [Variant(*rest, *shape) for *rest, shape in product(CHUNKS, LANES, LENGTHS, SHAPES)]
+
+
 class Made(NamedTuple):
-    """What launching needs."""
+    """What launching needs, and the key of the variant."""
 
     source: Source
     plan: Plan
     binary: Binary
+    key: str
+
+
+def compiled(variant: Variant) -> Compiled:
+    return compile(Source("rowdot.vx", variant.text), defines={"N": variant.rows}, target="sm_90a")
 
 
 def made(variant: Variant) -> Made:
-    source = Source("rowdot.vx", variant.text)
-    compiled = compile(source, defines={"N": variant.rows}, target="sm_90a")
-    return Made(source, compiled.plan, compiled.binary)
+    found = compiled(variant)
+    return Made(found.source, found.plan, found.binary, key(found, Path(__file__)))
 
 
 def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]]) -> dict[str, Any]:
@@ -91,40 +104,46 @@ def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]
     ms = do_bench(graph.replay, warmup=1, rep=5, return_mode="median")
     (used,) = kernel.binary.kernels.values()
     found = {"registers": used.registers, "spills": used.spill_stores + used.spill_loads, "stack": used.stack, "ms": round(ms, 5)}
-    return variant._asdict() | found
+    return {**variant._asdict(), **found, "key": kernel.key}
 
 
-def sweep(path: Path) -> None:
-    import torch
+def sweep(path: Path) -> int:
+    start, rows = time.perf_counter(), []
+    with ProcessPoolExecutor(max(1, os.cpu_count() - 1), multiprocessing.get_context("spawn")) as pool:
+        kernels = pool.map(made, VARIANTS, chunksize=4)
+        import torch  # while the others compile
 
-    start = time.perf_counter()
-    variants = [Variant(*rest, *shape) for *rest, shape in product(CHUNKS, LANES, LENGTHS, SHAPES)]
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        kernels = list(pool.map(made, variants, chunksize=4))
-    print(f"{len(kernels)} variants compiled in {time.perf_counter() - start:.1f} s", flush=True)
-    torch.manual_seed(1)
-    operands = {}
-    for hd in LENGTHS:
-        q, k = (torch.randn(Variant(0, 1, hd, 0, 256).rows, hd, device="cuda") for _ in range(2))
-        product_ = q.double() * k.double()
-        operands[hd] = (q, k, product_.sum(1), product_.abs().sum(1), torch.empty(len(q), device="cuda"))
-    rows = []
-    for at, (variant, kernel) in enumerate(zip(variants, kernels, strict=True)):
-        rows.append(measured(variant, kernel, operands))
-        if at % 40 == 0:
-            print(f"{at} of {len(variants)} timed after {time.perf_counter() - start:.1f} s", flush=True)
+        torch.manual_seed(1)
+        operands = {}
+        for hd in LENGTHS:
+            q, k = (torch.randn(Variant(0, 1, hd, 0, 256).rows, hd, device="cuda") for _ in range(2))
+            product_ = q.double() * k.double()
+            operands[hd] = (q, k, product_.sum(1), product_.abs().sum(1), torch.empty(len(q), device="cuda"))
+        for variant, kernel in zip(VARIANTS, kernels, strict=True):
+            rows.append(measured(variant, kernel, operands))
+            if len(rows) % 40 == 0:
+                print(f"{len(rows)} of {len(VARIANTS)} timed after {time.perf_counter() - start:.1f} s", flush=True)
     least: dict[tuple[int, ...], float] = {}
     for row in rows:
-        key = (row["hd"], row["grid"], row["block"])
-        least[key] = min(row["ms"], least.get(key, row["ms"]))
+        place = (row["hd"], row["grid"], row["block"])
+        least[place] = min(row["ms"], least.get(place, row["ms"]))
     for row in rows:
         row["ratio"] = round(row["ms"] / least[row["hd"], row["grid"], row["block"]], 3)
     record = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "bytes": 2 * BYTES, "rows": rows}
     path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"{path}: {len(rows)} rows after {time.perf_counter() - start:.1f} s", flush=True)
+    return 0
 
 
-def plot(path: Path) -> None:
+def fresh(path: Path) -> int:
+    """Whether each row has the key that this code gives its variant."""
+    rows = {Variant(*(row[name] for name in Variant._fields)): row for row in json.loads(path.read_text())["rows"]}
+    current = sum(variant in rows and rows[variant].get("key") == key(compiled(variant), Path(__file__)) for variant in VARIANTS)
+    print(f"{current} of {len(VARIANTS)} rows are current")
+    return 0 if current == len(VARIANTS) == len(rows) else 1
+
+
+def plot(path: Path) -> int:
     """A table of ratios, chunk x lanes, for each length and each number of threads."""
     from matplotlib.figure import Figure
 
@@ -142,15 +161,16 @@ def plot(path: Path) -> None:
     figure.supxlabel("partials a lane")
     figure.supylabel("lanes a row")
     figure.savefig(path.with_suffix(".png"), dpi=100)
+    return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", dest="path", type=Path, default=RECORD, help="where to write, or what to draw")
     parser.add_argument("--plot", action="store_true", help="draw what was measured")
+    parser.add_argument("--fresh", action="store_true", help="see whether the record is of this code; needs no GPU")
     given = parser.parse_args()
-    (plot if given.plot else sweep)(given.path)
-    return 0
+    return (plot if given.plot else fresh if given.fresh else sweep)(given.path)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,12 @@ from difflib import get_close_matches
 from math import inf, isfinite
 from typing import NamedTuple
 
+import numpy as np
+
 from vxc.diag import Diagnostics
 from vxc.dtypes import F64, DType
-from vxc.ir.facts import MAX_DIM
 from vxc.ir.kernel import Buffer, Const, Value
+from vxc.ir.ranges import MAX_DIM
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
 
@@ -225,8 +227,8 @@ def _nearest_outside(array: Described) -> tuple[int | None, ...]:
 def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:
     """`value` as a Python number of `dtype`, and what is wrong with it ("" if nothing)."""
     try:
-        if isinstance(value, (str, bytes, bytearray)):
-            raise TypeError  # Python reads texts as numbers; a call does not
+        if isinstance(value, (str, bytes, bytearray, np.datetime64, np.timedelta64)):
+            raise TypeError  # Python reads texts and times as numbers; a call does not
         if dtype.is_float:
             number = float(value)  # type: ignore[arg-type]
             fits = not isfinite(number) or isfinite(cast(number, F64, dtype))

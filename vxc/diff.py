@@ -2,7 +2,8 @@
 
 The interpreters agree to the bit. An emitted kernel agrees to the bit on outputs that `analysis.exactness` calls exact; on
 the others an element may differ by `ULPS` units in the last place of the greatest magnitude that the output holds near it:
-|got - expected| <= ULPS * eps * (|expected| + max |expected|), with eps that of the output's dtype. Integers reached by
+|got - expected| <= ULPS * eps * (|expected| + max |expected|), with the greatest eps of the output's dtype and of those that the
+deviation has passed on its way there. Integers reached by
 elementary functions may differ by 1. Where the order of float atomics is free and the output holds values that are not finite, a sum
 may overflow in one order and not in another: there any two values agree of which one is not finite.
 """
@@ -15,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from vxc.analysis.exactness import ATOMICS, DISTORTED, inexact
+from vxc.analysis.exactness import ATOMICS, DISTORTED, grains, inexact
 from vxc.diag import VxcError
 from vxc.driver import Compiled
 from vxc.dtypes import DType, from_numpy
@@ -37,6 +38,7 @@ GPU = "gpu"
 
 Results = Mapping[str, np.ndarray]
 Loose = Mapping[str, Collection[str]]  # outputs that are compared by bound, with the causes
+Grains = Mapping[str, Collection[DType]]  # of these, the float dtypes that deviations pass
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,19 @@ class Difference:
         return f"{place} is {self.got!s}, expected {self.expected!s}{more}"
 
 
-def compare(output: str, expected: np.ndarray, got: np.ndarray, causes: Collection[str] = ()) -> Difference | None:
+def compare(
+    output: str, expected: np.ndarray, got: np.ndarray, causes: Collection[str] = (), passed: Collection[DType] = ()
+) -> Difference | None:
     """The difference of two arrays of one shape and dtype.
 
-    Without `causes` (of `exactness.inexact`) every bit counts, but NaN equals NaN; with them, the bound; DISTORTED, nothing.
+    Without `causes` (of `exactness.inexact`) every bit counts, but NaN equals NaN; with them, the bound, in which the dtypes `passed` (of
+    `exactness.grains`) count, too; DISTORTED, nothing.
     """
     if DISTORTED in causes:
         return None
     same = _same_bits(expected, got)
     if causes and not same.all():
-        same |= _near(expected, got)
+        same |= _near(expected, got, passed)
         if ATOMICS in causes:
             same |= _overflowed(expected, got)
     if same.all():
@@ -84,7 +89,7 @@ def _same_bits(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
         return same | (np.isnan(expected) & np.isnan(got))
 
 
-def _near(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
+def _near(expected: np.ndarray, got: np.ndarray, passed: Collection[DType]) -> np.ndarray:
     """Within the bound; an overflow on one side matches a value next to it on the other."""
     if not _dtype(expected).is_float:
         return np.abs(expected.astype(object) - got.astype(object)) <= 1
@@ -92,7 +97,8 @@ def _near(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
         info = _finfo(expected.dtype)
         a, b = (np.clip(x.astype(np.float64), -float(info.max), float(info.max)) for x in (expected, got))  # keeps NaN
         largest = np.max(np.abs(a), initial=0.0, where=np.isfinite(expected))
-        return np.abs(a - b) <= ULPS * float(info.eps) * (np.abs(a) + largest)
+        eps = max(float(found.eps) for found in (info, *(_finfo(dtype.numpy) for dtype in passed)))
+        return np.abs(a - b) <= ULPS * eps * (np.abs(a) + largest)
 
 
 def _overflowed(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
@@ -113,9 +119,11 @@ def _finfo(dtype: np.dtype):
     return ml_dtypes.finfo(dtype)
 
 
-def first_difference(expected: Results, got: Results, loose: Loose = MappingProxyType({})) -> Difference | None:
+def first_difference(
+    expected: Results, got: Results, loose: Loose = MappingProxyType({}), grains: Grains = MappingProxyType({})
+) -> Difference | None:
     """The first output that differs; those in `loose` are compared by bound."""
-    differences = (compare(name, expected[name], got[name], loose.get(name, ())) for name in expected)
+    differences = (compare(name, expected[name], got[name], loose.get(name, ()), grains.get(name, ())) for name in expected)
     return next((d for d in differences if d is not None), None)
 
 
@@ -124,12 +132,16 @@ def first_difference(expected: Results, got: Results, loose: Loose = MappingProx
 
 @dataclass(frozen=True)
 class Executor:
-    """One way to run a kernel; `loose` has the outputs on which it may differ from the others by the bound, `order` is that of warps."""
+    """One way to run a kernel; `loose` and `grains` say on which outputs it may differ from the others, and how far, `order` is that of
+    warps. What faults in the first executor does not run on one that `faults` not: it would report nothing, or break by it.
+    """
 
     name: str
     run: Callable[[Call, int], Results]
     loose: Loose = field(default_factory=dict)
     order: int = 0
+    grains: Grains = field(default_factory=dict)
+    faults: bool = True
 
 
 def ast_executor(kernel: TypedKernel, debug: bool = False) -> Executor:
@@ -149,7 +161,7 @@ def flat_executor(name: str, kernel: TypedKernel, plan: Plan, debug: bool = Fals
         return run_flat(plan, call.arrays, call.scalars, **options)
 
     loose = {output: {ATOMICS} for output, causes in inexact(plan).items() if ATOMICS in causes} if is_threads(plan) else {}
-    return Executor(name, run, loose, order)
+    return Executor(name, run, loose, order, grains(plan) if loose else {})
 
 
 def step_executors(
@@ -194,7 +206,10 @@ def gpu_executor(compiled: Compiled) -> Executor:
     """The emitted kernel on the GPU."""
     from vxc.runtime.launch import run_numpy
 
-    return Executor(GPU, lambda call, seed: run_numpy(compiled, call.arrays, call.scalars, dims=call.dims), inexact(compiled.tile))
+    def run(call: Call, seed: int) -> Results:
+        return run_numpy(compiled, call.arrays, call.scalars, dims=call.dims)
+
+    return Executor(GPU, run, inexact(compiled.tile), grains=grains(compiled.tile), faults=False)
 
 
 @dataclass(frozen=True)
@@ -229,7 +244,9 @@ def findings(executors: Iterable[Executor], inputs: Mapping[str, Call], seed: in
     alike = {name: outcome for name, outcome in expected.items() if isinstance(outcome, VxcError)}
     for other in executors:
         for name, call in inputs.items():
-            code, why = _contrast(expected[name], _outcome(other, call, seed), other.loose)
+            if isinstance(expected[name], VxcError) and not other.faults:
+                continue
+            code, why = _contrast(expected[name], _outcome(other, call, seed), other)
             if why:
                 alike.pop(name, None)
                 yield Disagreement(name, (reference.name, other.name), why, code)
@@ -253,11 +270,11 @@ def _codes(outcome: Results | VxcError) -> list[str]:
     return sorted({d.code for d in outcome.diagnostics}) if isinstance(outcome, VxcError) else []
 
 
-def _contrast(expected: Results | VxcError, got: Results | VxcError, loose: Loose) -> tuple[str, str]:
+def _contrast(expected: Results | VxcError, got: Results | VxcError, other: Executor) -> tuple[str, str]:
     """The code of a fault that one reports alone, and how two outcomes differ; "" where they agree, as two faults of one code do."""
     if _codes(expected) != _codes(got):
         told = next(o for o in (got, expected) if isinstance(o, VxcError)).diagnostics[0]
         return told.code, f"one reports {told.code}, {told.message}"
     if isinstance(expected, VxcError) or isinstance(got, VxcError):
         return "", ""
-    return "", str(first_difference(expected, got, loose) or "")
+    return "", str(first_difference(expected, got, other.loose, other.grains) or "")

@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 
+from vxc.cuda.cached import Job
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
-from vxc.cuda.nvrtc import Binary, compile_cuda
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.cuda.nvrtc import Binary
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
-from vxc.frontend.check import NO_DEFINES, check, kernel_names, no_kernel, program_names
+from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
+from vxc.frontend.selection import only
 from vxc.frontend.typed import TypedKernel
 from vxc.frontend.typed_program import TypedProgram
 from vxc.ir.plan import Plan
@@ -104,13 +106,18 @@ class Compiled:
             return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
-    def binary(self) -> Binary:
-        """Machine code, PTX and resources. Raises VxcError: as `cuda`, E0601, E0602 (NVRTC), E0702 (it rejects the text)."""
+    def job(self) -> Job:
+        """What NVRTC is asked for. Raises as `cuda`."""
         fp = self.plan.kernels[0].attr("fp", "exact") if self.plan.kernels else "exact"
-        sources = [k.source for k in self.plan.kernels if k.source]
-        return compile_cuda(
-            self.cuda, f"{self.plan.name}.cu", self.target.name, fp, max_registers=self.max_registers, line_info=self.debug, sources=sources
-        )
+        return Job(self.cuda, f"{self.plan.name}.cu", self.target.name, fp, self.max_registers, self.debug)
+
+    @cached_property
+    def binary(self) -> Binary:
+        """Machine code, PTX and resources, of the cache if they are there.
+
+        Raises VxcError: as `cuda`, E0601, E0602 (NVRTC), E0702 (it rejects the text).
+        """
+        return self.job.binary([k.source for k in self.plan.kernels if k.source])
 
     @property
     def ptx(self) -> str:
@@ -178,17 +185,6 @@ def _finished(compiled: Compiled) -> Compiled:
     """The same, with the passes run."""
     compiled.plan
     return compiled
-
-
-def only(names: list[str], source: Source) -> str:
-    """The one name. Raises VxcError E0234 where there is none or more."""
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise no_kernel(source)
-    known = listed(f"`{name}`" for name in names)
-    text = f"{source.name} defines {len(names)} kernels: {known}"
-    raise VxcError(Diagnostic("E0234", text, help="name one, with -k on the command line"))
 
 
 def _resumable(plan: Plan) -> Plan:

@@ -16,6 +16,7 @@ from vxc.passes.limit_unrolling import LIMIT_UNROLLING
 from vxc.passes.lower_to_threads import LOWER_TO_THREADS
 from vxc.passes.map_loops import MAP_LOOPS
 from vxc.passes.narrow_indices import NARROW_INDICES
+from vxc.passes.overlap_launches import OVERLAP_LAUNCHES
 from vxc.passes.place_barriers import PLACE_BARRIERS
 from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
@@ -50,7 +51,8 @@ PIPELINE = Pipeline(
         SIMPLIFY_THREADS,  # lowering writes the general case
         NARROW_INDICES,  # counts on the final arithmetic
         ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses
-        LIMIT_UNROLLING,  # last: divisions are weighed at their final width
+        LIMIT_UNROLLING,  # divisions are weighed at their final width
+        OVERLAP_LAUNCHES,  # last: it changes no kernel, and no pass keeps the mark of a launch that it writes anew
     )
 )
 

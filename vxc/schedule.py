@@ -34,11 +34,15 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Launch:
-    """`grid` blocks of a kernel. `arguments` follow `kernel.params`: a number for a Value, the plan's name of the array for a Buffer."""
+    """`grid` blocks of a kernel. `arguments` follow `kernel.params`: a number for a Value, the plan's name of the array for a Buffer.
+
+    `early`: it may start while the launch before it, which is of the same call, still runs.
+    """
 
     kernel: Kernel
     grid: int
     arguments: tuple[Number | str, ...]
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,9 @@ def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Sche
         elif inst.op == "launch":
             grid, *rest = inst.operands
             arguments = tuple(a.name if isinstance(a, Buffer) else value(a) for a in rest)
-            launches.append(Launch(plan.kernel(inst.attr("kernel")), int(value(grid)), arguments))
+            follows = any(before.grid for before in launches)  # one over no blocks is none: that would overlap with work of others
+            early = inst.attr("early", False) and follows
+            launches.append(Launch(plan.kernel(inst.attr("kernel")), int(value(grid)), arguments, early))
         elif inst.op == "require":
             if not value(inst.operands[0]):
                 sides = [value(o) for o in defined[inst.operands[0].name].operands] if isinstance(inst.operands[0], Value) else []

@@ -58,6 +58,7 @@ _FEATURES = {
     "mbarrier":   ((9, 0), _ANY,    ""),      # with transaction counts and try_wait
     "tma":        ((9, 0), _ANY,    ""),      # cp.async.bulk.tensor
     "clusters":   ((9, 0), _ANY,    ""),
+    "early_launch": ((9, 0), _ANY,  ""),      # griddepcontrol
     "setmaxnreg": ((9, 0), _ANY,    "af"),
     "wgmma":      ((9, 0), (9, 0),  "a"),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
 
-A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Nothing here needs a GPU.
+A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). One is no sample: `LAUNCH`, what a call costs the
+host. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ class Case(NamedTuple):
         return (*written, *ALWAYS, *SAMPLES[self.sample].peers)
 
     @property
+    def impls(self) -> tuple[str, ...]:
+        return "vxc", *self.peers
+
+    @property
     def dims(self) -> dict[str, int]:
         return {name: size for name, size in zip(SAMPLES[self.sample].dims, self.shape, strict=True) if name}
 
@@ -105,7 +110,24 @@ CASES = (
     Case("runtime", "rowsum", "f32", LONG, static=False),
     *(Case("dequant", f"dequant_u4_{form}", "f16", SQUARE) for form in ("manual", "parallel", "copy")),
 )
-SUITES = tuple(dict.fromkeys(case.suite for case in CASES))
+
+
+class Calls(NamedTuple):
+    """What calls cost the host, timed by `launches`."""
+
+    suite: str
+    name: str
+    impls: tuple[str, ...]
+
+
+LAUNCH = Calls(
+    "launch",
+    "launch_overhead_us",
+    ("vxc", "vxc_changing", "vxc_out", "vxc_bound", "driver", "cupy", "vxc_cupy", "pycuda", "vxc_pycuda", "vxc_numba", "torch",
+     "torch_empty", "triton"),
+)  # fmt: skip
+EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH)
+SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))
 
 
 class Kernel(NamedTuple):

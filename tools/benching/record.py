@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from benching.cases import CASES, ROOT, TIMING, Case, compiled, facts
+from benching.cases import EVERY, ROOT, TIMING, Calls, Case, compiled, facts
 
 from vxc.runtime.arrays import write_file
 
@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
 FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "peers.py", "triton": "triton_kernels.py",
          "reference": "reference.py"}  # fmt: skip
+FAST_PATH = ("dispatch.py", "fronts.py", "libraries.py", "prepared.py")  # of vxc/api, what a call from Python goes through
 
 
 def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: str, facts: dict[str, str]) -> dict:
@@ -31,6 +32,12 @@ def peer_key(case: Case, impl: str) -> str:
     return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
 
 
+def calls_key(impl: str) -> str:
+    """Hash of what decides what a call does: the file that makes it, and of ours also the fast path."""
+    files = [HERE / "launches.py", *(ROOT / "vxc" / "api" / name for name in FAST_PATH if impl.startswith("vxc"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:32]
+
+
 def identity(row: dict) -> tuple[str, str, str]:
     return row["suite"], row["case"], row["impl"]
 
@@ -39,13 +46,13 @@ def recorded(path: Path = RECORD) -> list[dict]:
     return [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
 
 
-def replaced(old: Iterable[dict], new: Iterable[dict], ran: Collection[Case], left: Collection[str] = ()) -> list[dict]:
+def replaced(old: Iterable[dict], new: Iterable[dict], ran: Collection[Case | Calls], left: Collection[str] = ()) -> list[dict]:
     """The old lines but those of cases that `ran`, of which implementations in `left` stay, and the new ones, in the order of
-    `CASES`; lines of cases that there are no more go."""
+    `EVERY`; lines of cases that there are no more go."""
     gone = {(case.suite, case.name) for case in ran}
     kept = [row for row in old if (row["suite"], row["case"]) not in gone or row["impl"] in left]
     rows = {identity(row): row for row in (*kept, *new)}
-    order = [(case.suite, case.name, impl) for case in CASES for impl in ("vxc", *case.peers)]
+    order = [(case.suite, case.name, impl) for case in EVERY for impl in case.impls]
     return [rows[at] for at in order if at in rows]
 
 
@@ -56,19 +63,21 @@ def write(rows: Iterable[dict], path: Path = RECORD) -> None:
     write_file(str(path), lambda file: file.write(text.encode()))
 
 
-def stale(rows: Iterable[dict], cases: Iterable[Case], key: Callable[[Case, dict], str] | None = None) -> list[tuple[str, Case, str]]:
+def stale(rows: Iterable[dict], cases: Iterable[Case | Calls]) -> list[tuple[str, Case | Calls, str]]:
     """(`stale` or `missing`, case, implementation) of each line that is not of this code."""
     have, found = {identity(row): row for row in rows}, []
     for case in cases:
-        for impl in ("vxc", *case.peers):
+        for impl in case.impls:
             row = have.get((case.suite, case.name, impl))
-            if row is None or row["key"] != (key or key_now)(case, row):
+            if row is None or row["key"] != key_now(case, row):
                 found.append(("stale" if row else "missing", case, impl))
     return found
 
 
-def key_now(case: Case, row: dict) -> str:
+def key_now(case: Case | Calls, row: dict) -> str:
     """The key that a line of the case would get from this code, for the arch that it was recorded for."""
+    if isinstance(case, Calls):
+        return calls_key(row["impl"])
     if row["impl"] == "vxc":
         return facts(case, compiled(case, row["arch"]))["key"]
     return peer_key(case, row["impl"])

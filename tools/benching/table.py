@@ -17,8 +17,9 @@ COLOURS = {"vxc": "#b2182b", "reference": "#4d4d4d", "torch": "#92c5de", "induct
 
 
 def by_case(rows: Iterable[dict]) -> dict[tuple[str, str], dict[str, dict]]:
-    """Lines by (suite, case), then by implementation, for cases that vxc ran."""
-    found = {at: {row["impl"]: row for row in group} for at, group in groupby(rows, lambda row: (row["suite"], row["case"]))}
+    """Lines by (suite, case), then by implementation, for kernels that vxc ran."""
+    kernels = (row for row in rows if "ms" in row)
+    found = {at: {row["impl"]: row for row in group} for at, group in groupby(kernels, lambda row: (row["suite"], row["case"]))}
     return {at: impls for at, impls in found.items() if "vxc" in impls}
 
 
@@ -27,6 +28,7 @@ def markdown(rows: list[dict]) -> str:
     cases = by_case(rows)
     if not cases:
         return ""
+    rows = [row for row in rows if "ms" in row]
     versions = {name: sorted({row["version"] for row in rows if row["impl"] == impl}) for impl, name in LIBRARIES.items()}
     named = ", ".join(f"{name} {' and '.join(found)}" for name, found in versions.items() if found)
     head = "| suite | case | ms | GB/s | best peer | peer / vxc | hand-written / vxc | copy / vxc |"

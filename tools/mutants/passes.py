@@ -235,7 +235,7 @@ PASSES = (
     ),
     Mutant(
         "range-wrapped-around", "passes/fuse_loops.py", "a range whose end has wrapped around is not empty",
-        'b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))', 'b.emit("max", count, 0)',
+        'b.emit("select", b.emit("gt" if step == Const(-1) else "lt", start, stop), count, Const(0))', "count",
         (FILES,),
     ),
     Mutant(

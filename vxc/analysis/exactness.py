@@ -3,7 +3,7 @@
 Two things leave room: elementary functions, whose emitted code has an error bound (`ScalarOp.ulp`), and atomic additions of
 floats, whose order is free. As elementary count float `extern fn`s, too, and with another `fp` than exact all float
 arithmetic. `inexact` follows both forward through values, storage, indices and branches to a fixed point, in time linear in
-the plan; `distorted` says where a small deviation may have become any.
+the plan; `grains` says how small a deviation stays, and `distorted` where it may have become any.
 """
 
 from __future__ import annotations
@@ -36,11 +36,32 @@ def inexact(plan: Plan) -> dict[str, frozenset[str]]:
     return {name: found for name, found in causes.items() if found}
 
 
+def grains(plan: Plan) -> dict[str, frozenset[DType]]:
+    """For each `out` or `inout` buffer that is not exact, the float dtypes that its deviation has passed, of which the coarsest says how
+    near it is: an f64 that was made of what an elementary function of f32 gave is as near as an f32.
+    """
+    flows = list(_plan_flows(plan))
+    off = _reachable([node for cause in (ELEMENTARY, ATOMICS) for node in _seeds(plan, cause)], flows)
+    dtypes = {node: dtype for node, dtype in _dtypes(plan).items() if node in off and dtype.is_float}
+    reached = {dtype: _reachable([n for n, own in dtypes.items() if own is dtype], flows) for dtype in set(dtypes.values())}
+    outputs = (name for name in _outputs(plan) if ("", name) in off)
+    return {name: frozenset(dtype for dtype, nodes in reached.items() if ("", name) in nodes) for name in outputs}
+
+
+def _dtypes(plan: Plan) -> dict[Node, DType]:
+    """Of all values and buffers."""
+    found = {("", buffer.name): buffer.dtype for buffer in plan.buffers}
+    for kernel in plan.kernels:
+        named = [*kernel.params, *(inst.result for inst in kernel.insts if inst.result is not None)]
+        found |= {(kernel.name, thing.name): thing.dtype for thing in named}
+    return found
+
+
 def distorted(plan: Plan) -> frozenset[str]:
     """The `out` and `inout` buffers of which no bound can be told.
 
-    What elementary functions give reaches them through a sum, in which it may cancel, another function, a comparison, an index, a
-    conversion to a wider float or the like. With `fp` fast that is all float arithmetic.
+    What elementary functions give reaches them through a sum, in which it may cancel, another function, a comparison, an index or the
+    like. With `fp` fast that is all float arithmetic.
     """
     flows = list(_plan_flows(plan))
     near = _reachable(_seeds(plan, ELEMENTARY), flows)
@@ -121,14 +142,9 @@ def _kernel_flows(kernel: Kernel) -> Iterator[Flow]:
             targets += [o.name for o in kernel.insts[opener].operands[:1] if isinstance(o, Buffer)]
         if regions.parent[i] >= 0:
             sources.append(regions.parent[i])
-        keeps = inst.op in _KEEPING and (inst.result is None or inst.result.dtype.is_float) and not _widens(inst)
+        keeps = inst.op in _KEEPING and (inst.result is None or inst.result.dtype.is_float)
         for source in sources:
             yield from (((kernel.name, source), (kernel.name, target), keeps) for target in targets)
-
-
-def _widens(inst: Inst) -> bool:
-    """Whether a float becomes one of more bits, in whose last places a deviation that was small is large."""
-    return inst.op in ("cast", "sat") and inst.operands[0].dtype.is_float and inst.result.dtype.bits > inst.operands[0].dtype.bits
 
 
 def _written(inst: Inst) -> Iterator[str]:

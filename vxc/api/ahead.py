@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vxc import driver as compiler
-from vxc.api.arguments import matched, parameters
+from vxc.api.arguments import matched
+from vxc.api.calls import Calls
 from vxc.api.errors import translated
+from vxc.api.signatures import Signature
+from vxc.api.specialise import Specialisation
 from vxc.binding import row_major
-from vxc.cuda.nvrtc import Resources
+from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType, from_numpy
-from vxc.explain.make import explain
-from vxc.explain.text import text as explained
-from vxc.frontend import syntax
-from vxc.inputs import complete
-from vxc.ir.printer import print_plan
 from vxc.runtime.arrays import ArrayView
-from vxc.target import Target
+from vxc.target import Target, target
+
+if TYPE_CHECKING:
+    from vxc import driver as compiler
 
 
 class ShapeDtype(NamedTuple):
@@ -29,17 +29,23 @@ class ShapeDtype(NamedTuple):
     dtype: Any
 
 
-def views_of(item: syntax.Kernel, text: str, shapes: Sequence[Any], named: Mapping[str, Any]) -> dict[str, ArrayView]:
-    """The arrays that a user describes, by parameter; none at all where nothing is described. Raises `VxcError` E0704, E0708."""
+def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any]) -> dict[str, ArrayView]:
+    """The arrays that a user describes, by parameter; none at all where nothing is described. Raises `VxcError` E0704, E0705, E0708,
+    E0709.
+    """
     if not shapes and not named:
         return {}
-    declared = {p.name: p.type.name for p in item.params}
-    arrays = [p for p in parameters(item, text) if p.array]
+    declared = {p.name: p for p in kernel.params}
+    arrays = [p for p in kernel.params if p.array]
     found: dict[str, ArrayView] = {}
-    for name, given in matched(item.name, arrays, [*map(_Ahead, shapes)], {name: _Ahead(x) for name, x in named.items()}).items():
-        dtype = given.dtype or DTYPES.get(declared[name])
+    for name, given in matched(kernel.name, arrays, [*map(_Ahead, shapes)], {name: _Ahead(x) for name, x in named.items()}).items():
+        rank = len(declared[name].dims)
+        if len(given.shape) != rank:
+            message = f"`{name}` is described with {len(given.shape)} dimensions, and is declared with {rank}"
+            raise VxcError(Diagnostic("E0705", message, help=f"give a shape of {rank} sizes"))
+        dtype = given.dtype or DTYPES.get(declared[name].dtype)
         if dtype is None:
-            message = f"`{name}` is of the generic dtype {declared[name]}, and its shape alone is given"
+            message = f"`{name}` is of the generic dtype {declared[name].dtype}, and its shape alone is given"
             raise VxcError(Diagnostic("E0704", message, help=f'pass vxc.ShapeDtype({given.shape}, "f32")'))
         found[name] = ArrayView(0, given.shape, row_major(given.shape), dtype, dtype.bytes, False, "cuda")
     return found
@@ -52,7 +58,14 @@ class _Ahead:
 
     def __init__(self, given: Any) -> None:
         sized = hasattr(given, "shape")
-        self.shape = tuple(int(n) for n in (given.shape if sized else (given,) if isinstance(given, int) else given))
+        shape = given.shape if sized else given
+        try:
+            self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+        except TypeError:
+            message = f"{shape!r} is no shape"
+            raise VxcError(Diagnostic("E0709", message, help="give sizes that are ints, as in (64, 1000)")) from None
+        if min(self.shape, default=0) < 0:
+            raise VxcError(Diagnostic("E0705", f"a shape has a size of {min(self.shape)}", help="sizes are 0 or more"))
         self.dtype = _dtype(given.dtype) if sized else None
 
 
@@ -65,15 +78,28 @@ def _dtype(given: Any) -> DType:
     return found
 
 
-@dataclass(frozen=True)
 class Compiled:
-    """A kernel compiled for one target and one choice of what is constant. Texts and machine code are made when first asked for."""
+    """A kernel compiled for one target and one choice of what is constant. Texts and machine code are made when first asked for, or
+    taken from the cache.
+    """
 
-    made: compiler.Compiled
+    def __init__(self, calls: Calls, specialisation: Specialisation, arch: str) -> None:
+        self._calls, self._what = calls, (specialisation, arch)
+
+    @property
+    def made(self) -> compiler.Compiled:
+        """What the compiler made, step by step. Raises `CompileError`."""
+        with translated():
+            return self._calls.compiled(*self._what)
+
+    @property
+    def _binary(self) -> Binary:
+        with translated():
+            return self._calls.built(*self._what).binary
 
     @property
     def target(self) -> Target:
-        return self.made.target
+        return target(self._what[1])
 
     @property
     def cuda(self) -> str:
@@ -84,35 +110,34 @@ class Compiled:
     @property
     def ptx(self) -> str:
         """The PTX text. Raises `CompileError`."""
-        with translated():
-            return self.made.ptx
+        return self._binary.ptx
 
     @property
     def cubin(self) -> bytes:
         """The machine code. Raises `CompileError`."""
-        with translated():
-            return self.made.binary.cubin
+        return self._binary.cubin
 
     @property
     def resources(self) -> dict[str, Resources]:
         """By kernel, what it uses: registers a thread, spilled and shared bytes. Raises `CompileError`."""
-        with translated():
-            return self.made.binary.kernels
+        return self._binary.kernels
 
     def ir(self, after: str | None = None) -> str:
         """The IR after lowering, or after a pass, or at the end (`"final"`). Raises KeyError for a pass that did not run."""
-        if after is None or after == "final":
-            return print_plan(self.made.tile if after is None else self.made.plan)
-        try:
-            plan = self.made.after(after)
-        except KeyError:
-            ran = self.made.plan.kernels[0].done if self.made.plan.kernels else ()
-            raise KeyError(f"no pass `{after}` ran; give None, 'final' or one of {', '.join(ran)}") from None
-        return print_plan(plan)
+        from vxc.api import shown
+
+        return shown.ir(self.made, after)
 
     def explain(self) -> str:
         """What `vxc explain` says: every decision, line by line, and what it costs at the sizes of the `example` line."""
+        from vxc.api import shown
+
         with translated():
-            typed = self.made.typed
-            call = complete(typed) if typed is not None and typed.example else None
-            return explained(explain(self.made, call), self.made.source, self.made.target.name)
+            return shown.explained(self.made)
+
+
+def compiled_ahead(calls: Calls, specialisation: Specialisation, arch: str) -> Compiled:
+    """Compiled now, so that what is wrong is said now; nothing is wrong with what is in the cache. Raises `VxcError`."""
+    if not calls.remembered(specialisation, arch):
+        calls.compiled(specialisation, arch)
+    return Compiled(calls, specialisation, arch)

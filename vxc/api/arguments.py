@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from vxc.api.libraries import is_array
+import numpy as np
+
+from vxc.api.libraries import is_array, on_device
+from vxc.api.signatures import Parameter
 from vxc.diag import Diagnostic, VxcError, listed
-from vxc.frontend import syntax
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `text` is as it is declared."""
-
-    name: str
-    mode: str
-    array: bool
-    pitched: bool
-    text: str
-
-
-def parameters(kernel: syntax.Kernel, text: str) -> tuple[Parameter, ...]:
-    """The parameters of a kernel, in order; `text` is the file that it is in."""
-    return tuple(
-        Parameter(
-            p.name,
-            p.direction,
-            bool(p.type.dims),
-            any(dim.stride is not None for dim in p.type.dims),
-            text[p.span.start : p.span.end],
-        )
-        for p in kernel.params
-    )
 
 
 def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, in the order of the parameters.
 
     Positional arguments are all parameters, or all that are not `out`, or the first of them with the rest as keywords; an `out`
-    that is missing, or None, is left out. An array of shape () is taken as its number where one is declared. Raises `VxcError` E0708
-    for what is missing, unknown or given twice, E0709 for an array where a number is declared, or the other way round.
+    that is missing, or None, is left out. An array of shape () in CPU memory is taken as its number where one is declared. Raises
+    `VxcError` E0708 for what is missing, unknown or given twice, E0709 for an array where a number is declared, or the other way round,
+    and for a number on a device.
     """
     declared = {p.name: p for p in params}
     for name in keywords:
@@ -80,8 +57,13 @@ def _right_kind(param: Parameter, value: Any) -> Any:
     """The argument, an array without dimensions that stands for a number as that number."""
     if param.array == is_array(value):
         return value
-    if not param.array and getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
+    if not param.array and getattr(value, "shape", None) == ():
+        if on_device(value):
+            message = f"argument `{param.name}` is declared `{param.text}`, one number, and is given as an array on a device"
+            hint = "reading it waits for the device: pass x.item(), or declare it as an array of one element"
+            raise VxcError(Diagnostic("E0709", message, help=hint))
+        if hasattr(value, "item"):
+            return value[()] if isinstance(value, np.ndarray) and value.dtype.kind in "mM" else value.item()  # times are no numbers
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if param.array:
         hint = "pass an array of torch, CuPy, PyCUDA, Numba, JAX or NumPy, or anything with `__cuda_array_interface__` or `__dlpack__`"

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 
-from vxc.api.compiling import Recipe
+from vxc.api.compiling import signatures
 from vxc.api.devices import arch_named
 from vxc.api.errors import expect, translated
 from vxc.api.kernels import Kernel
+from vxc.api.specialise import Recipe
 from vxc.diag import Diagnostic, VxcError, listed, read_source
-from vxc.driver import only
-from vxc.frontend import syntax
-from vxc.frontend.parse import parse
+from vxc.frontend.selection import only
 from vxc.source import Source
 from vxc.target import Target
 
@@ -92,7 +91,7 @@ def jit(
                 hint = 'write the kernel as its docstring: """kernel f(x: f32[N], out y: f32[N]) { .. }"""'
                 raise VxcError(Diagnostic("E0234", f"the function `{function.__name__}` has no docstring", help=hint))
             source = Source(f"<{function.__module__}.{function.__qualname__}>", text + "\n")
-            name = function.__name__ if function.__name__ in _names(source) else None
+            name = function.__name__ if function.__name__ in [k.name for k in signatures(source)[0]] else None
             return _chosen(source, name, target, debug, maxrregcount)
 
     return made if function is None else made(function)
@@ -106,6 +105,8 @@ def elementwise(signature: str, expression: str, *, name: str = "elementwise", t
 
     Arrays of any contiguous shape are passed as they are: reshape(-1) gives their one dimension. Raises `CompileError`.
     """
+    expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+    expect("the `expression` of vxc.elementwise", expression, str, "a str such as 'x * y'")
     with translated():
         inputs, into = _signature(signature)
         body = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
@@ -120,6 +121,8 @@ def reduction(signature: str, expression: str, op: str = "sum", *, name: str = "
     `op` is a reduction of the language: sum, prod, max, min, absmax, any, all, argmax, argmin. Its output is `result`, of shape [M].
     Raises `CompileError`.
     """
+    expect("the `signature` of vxc.reduction", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+    expect("the `expression` of vxc.reduction", expression, str, "a str such as 'x * y'")
     with translated():
         inputs, into = _signature(signature)
         row = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
@@ -141,20 +144,15 @@ def _signature(text: str) -> tuple[list[tuple[str, str]], str]:
 def _chosen(source: Source, name: str | None, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Kernel:
     found = _module(source, target, debug, maxrregcount)
     if name is None:
-        module = parse(source)
-        programs = [item.name for item in module.items if isinstance(item, syntax.Program)]
+        programs = [kernel.name for kernel in signatures(source)[0] if kernel.program]
         name = only(programs or list(found), source)
     if name not in found:
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=f"there is {listed(found)}"))
     return getattr(found, name)
 
 
-def _names(source: Source) -> list[str]:
-    return [item.name for item in parse(source).items if isinstance(item, syntax.Kernel)]
-
-
 def _module(source: Source, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Module:
     arch = arch_named(target)
-    items = [item for item in parse(source).items if isinstance(item, syntax.Kernel)]
-    recipes = {item.name: Recipe(source, item.name, (), debug, maxrregcount) for item in items}
-    return Module(source, {item.name: Kernel(recipes[item.name], item, arch) for item in items})
+    kernels, alone = signatures(source)
+    recipes = {kernel.name: Recipe(source, kernel.name, (), debug, maxrregcount, alone=alone) for kernel in kernels}
+    return Module(source, {kernel.name: Kernel(recipes[kernel.name], kernel, arch) for kernel in kernels})

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vxc.api.arguments import Parameter
-from vxc.api.compiling import Recipe, Specialiser, compiled, dense
+from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
 from vxc.api.devices import arch_of, cuda, device_of
-from vxc.api.libraries import Library, is_array, library_of, maker, view
+from vxc.api.libraries import Library, is_array, library_of, maker, ordinal, view
 from vxc.api.prepared import Extent, Out, Prepared
-from vxc.api.specialise import Specialisation
+from vxc.api.signatures import Parameter
+from vxc.api.specialise import Recipe, Specialisation
 from vxc.binding import ArrayParam, bind_scalars, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.diag import Diagnostic, VxcError
-from vxc.driver import Compiled
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
 from vxc.runtime.launch import check_limits, check_overlap, check_view, described
@@ -23,6 +22,10 @@ from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import target as target_of
 
+if TYPE_CHECKING:
+    from vxc.driver import Compiled
+
+_OPTIONS = ("stream", "device")
 _LIMIT = 4096  # prepared calls of a kernel
 
 
@@ -51,7 +54,13 @@ class Calls:
         self.names = frozenset(p.name for p in self.params)
         self.deciding: frozenset[str] = frozenset()  # scalars that are part of the key
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
+        self._built: dict[tuple[Specialisation, str], Built] = {}
         self._prepared: dict[tuple, Prepared] = {}
+
+    def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
+        options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
+        return {name: value for name, value in keywords.items() if name not in options}, options
 
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""
@@ -59,6 +68,22 @@ class Calls:
         if key not in self._compiled:
             self._compiled[key] = compiled(self.recipe, specialisation, target)
         return self._compiled[key]
+
+    def remembered(self, specialisation: Specialisation, target: str) -> bool:
+        """Whether `built` need compile nothing."""
+        key = (specialisation, target)
+        if key not in self._built:
+            found = remembered(self.recipe, specialisation, target)
+            if found:
+                self._built[key] = found
+        return key in self._built
+
+    def built(self, specialisation: Specialisation, target: str) -> Built:
+        """What can be launched: from what was built before, here or in an earlier process, else newly. Raises `VxcError`."""
+        if not self.remembered(specialisation, target):
+            made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
+            self._built[specialisation, target] = made
+        return self._built[specialisation, target]
 
     def forget(self) -> None:
         """Drops what belongs to the CUDA contexts of this process."""
@@ -73,8 +98,8 @@ class Calls:
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
             _reachable(name, found, arrays[name])
-        own = next((library.ordinal(array) for array in arrays.values() if library.owns(array)), 0) if library else driver.current_device()
-        device = device_of(driver, views, own)
+        said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
+        device = device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)
@@ -130,7 +155,7 @@ class Calls:
         for name, found in views.items():
             _upwards(name, found)
             check_spread(name, found, next(p.mode for p in self.params if p.name == name))
-        made = self.compiled(self.specialise(views), self.target or arch_of(driver, device))
+        made = self.built(self.specialise(views), self.target or arch_of(driver, device))
         params = signature(made.plan.params)
         declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
         binding = bind_plan(made.plan, described(views, declared), scalars, source=made.source)

@@ -1,75 +1,149 @@
-"""From a kernel and what it is specialised to, to the compiled plan: `compiled` is the one way, and where a cache belongs."""
+"""From a kernel and what it is specialised to, to what can be launched: from the cache where it is there, else through the compiler.
+
+Three kinds of entries answer the questions of a call in turn, each named by all that its answer follows from; with machine code
+(`vxc.cuda.cached`) they make the first call in a process free of reading, checking and compiling where an earlier process has done it.
+
+    source    a text                                          -> the signatures of its kernels
+    rows      a text, a kernel, its generics                  -> which sizes become constants
+    plan      a text, a kernel, a specialisation, a target    -> what launching needs of the plan, and the key of the machine code
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from vxc.api.specialise import Define, Specialisation, declared_dims, generics_of, row_dims, sizes, units
-from vxc.api.strided import with_strides
+from vxc.api.signatures import Signature, of_plain, plain
+from vxc.api.specialise import Define, Recipe, Specialisation, generics_of, sizes, units
 from vxc.binding import row_major
-from vxc.driver import Compiled, compile_plan
-from vxc.frontend import syntax
-from vxc.frontend.check import Typed, check
-from vxc.frontend.lower import lower
-from vxc.frontend.parse import parse
+from vxc.cache.places import key_of, store
+from vxc.cuda.cached import recalled
+from vxc.cuda.nvrtc import Binary, toolchain
+from vxc.diag import VxcError
+from vxc.ir import heads
+from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
+if TYPE_CHECKING:
+    from vxc.driver import Compiled
+
 
 @dataclass(frozen=True)
-class Recipe:
-    """A kernel or program of a file and how it is to be compiled: with the specialisation and the target all that decides the code."""
+class Built:
+    """A compiled kernel as launching needs it: the plan, its kernels without instructions, and the machine code."""
 
     source: Source
-    name: str
-    defines: tuple[tuple[str, Define], ...] = ()
-    debug: bool = False
-    maxrregcount: int | None = None
-    reduce_chunk: int | None = None
-
-    def defining(self, values: Mapping[str, Define]) -> Recipe:
-        return replace(self, defines=tuple(sorted({**dict(self.defines), **values}.items())))
+    plan: Plan
+    binary: Binary
 
 
 def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Compiled:
     """The plan for a target, passes run. Raises `VxcError` with all that is wrong with the source."""
-    typed = checked(recipe, dict(specialisation.defines))
-    plan = lower(typed)
-    if specialisation.strided:
-        plan = with_strides(plan, dict(specialisation.strided))
-    return compile_plan(plan, typed, target, debug=recipe.debug, maxrregcount=recipe.maxrregcount)
+    from vxc.api import building
+
+    return building.compiled(recipe, specialisation, target)
 
 
-def checked(recipe: Recipe, defines: Mapping[str, Define]) -> Typed:
-    """The typed kernel or program."""
-    return check(parse(recipe.source), recipe.source, recipe.name, defines, reduce_chunk=recipe.reduce_chunk)
+def remembered(recipe: Recipe, specialisation: Specialisation, target: str) -> Built | None:
+    """What an earlier process compiled."""
+    try:
+        found = _kept(_plan_key(recipe, specialisation, target)) if recipe.alone and store() else None
+    except VxcError:  # no NVRTC
+        return None
+    binary = recalled(found["code"]) if found else None
+    return Built(recipe.source, heads.of_plain(found["plan"]), binary) if binary else None
+
+
+def built(recipe: Recipe, specialisation: Specialisation, target: str, make: Callable[[], Compiled]) -> Built:
+    """What `make` gives as launching needs it, noted for later processes. Raises as `Compiled.binary`."""
+    made = make()
+    found = Built(recipe.source, made.plan, made.binary)
+    if recipe.alone and store():
+        facts = {"plan": heads.plain(made.plan), "code": made.job.key}
+        _keep(_plan_key(recipe, specialisation, target), f"{recipe.name} for {target}", facts)
+    return found
+
+
+def _plan_key(recipe: Recipe, specialisation: Specialisation, target: str) -> str:
+    """The name of the text is part of checks alone, which print it."""
+    named = recipe.source.name if recipe.debug else ""
+    options = (named, recipe.debug, recipe.maxrregcount, recipe.reduce_chunk)
+    return _key("plan", recipe, specialisation.defines, specialisation.strided, target, *options, toolchain())
+
+
+def _key(kind: str, recipe: Recipe, defines: tuple[tuple[str, Define], ...], *more: Any) -> str:
+    named = [(name, type(value).__name__, str(value)) for name, value in defines]
+    return key_of(kind, recipe.source.text, recipe.name, named, *more)
+
+
+@lru_cache(maxsize=64)
+def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
+    """The kernels and programs of a text, and whether it is all there is to read. Raises `VxcError` E01xx."""
+    key = key_of("source", source.text) if store() else ""
+    found = _kept(key) if key else None
+    if found:
+        return tuple(map(of_plain, found["kernels"])), found["alone"]
+    from vxc.api import building
+
+    kernels, alone = building.signatures(source)
+    if key:
+        _keep(key, ", ".join(k.name for k in kernels), {"kernels": [plain(k) for k in kernels], "alone": alone})
+    return kernels, alone
+
+
+def _row_dims(recipe: Recipe, defines: tuple[tuple[str, Define], ...]) -> frozenset[str]:
+    """Dimensions that become constants because rows or declared arrays have them."""
+    key = _key("rows", recipe, defines) if recipe.alone and store() else ""
+    found = _kept(key) if key else None
+    if found:
+        return frozenset(found["rows"])
+    from vxc.api import building
+
+    rows = building.row_dims(recipe, dict(defines))
+    if key:
+        _keep(key, recipe.name, {"rows": sorted(rows)})
+    return rows
+
+
+def _kept(key: str) -> dict[str, Any] | None:
+    kept = store()
+    data = kept.get(key) if kept else None
+    return None if data is None else json.loads(data)
+
+
+def _keep(key: str, about: str, facts: Mapping[str, Any]) -> None:
+    kept = store()
+    if kept:
+        kept.put(key, about, json.dumps(facts).encode())
 
 
 class Specialiser:
     """Decides for the calls of one kernel. What it learns of the kernel, it learns once for each choice of generics."""
 
-    def __init__(self, recipe: Recipe, item: syntax.Kernel) -> None:
-        self.recipe, self.item = recipe, item
-        self._declared = set() if isinstance(item, syntax.Program) else declared_dims(item)  # arrays of a program are global
+    def __init__(self, recipe: Recipe, signature: Signature) -> None:
+        self.recipe, self.signature = recipe, signature
         self._rows: dict[tuple[tuple[str, Define], ...], frozenset[str]] = {}
 
     def __call__(self, views: Mapping[str, ArrayView]) -> Specialisation:
         """What to compile for arrays such as these. Raises `VxcError` with what is wrong with the source."""
-        given = sizes(self.item, {name: view.shape for name, view in views.items()})
-        generics = {**generics_of(self.item, views), **dict(self.recipe.defines)}
-        needed = {name: size for name, size in given.items() if name in self._declared and name not in generics}
+        given = sizes(self.signature, {name: view.shape for name, view in views.items()})
+        generics = {**generics_of(self.signature, views), **dict(self.recipe.defines)}
+        needed = {name: size for name, size in given.items() if name in self.signature.declared and name not in generics}
         first = tuple(sorted({**needed, **generics}.items()))
         if first not in self._rows:
-            self._rows[first] = frozenset(row_dims(checked(self.recipe, dict(first))))
+            self._rows[first] = _row_dims(self.recipe, first)
         rows = {name: given[name] for name in self._rows[first] if name in given}
         strided = tuple((name, units(view)) for name, view in sorted(views.items()) if self._is_strided(name, view))
         return Specialisation(tuple(sorted({**dict(first), **rows}.items())), strided)
 
     def _is_strided(self, name: str, view: ArrayView) -> bool:
         """Whether an array is declared without pitches and has some; one of another rank is refused later on."""
-        declared = next(p.type.dims for p in self.item.params if p.name == name)
-        return len(declared) == len(view.shape) and all(dim.stride is None for dim in declared) and not dense(view)
+        param = next(p for p in self.signature.params if p.name == name)
+        return len(param.dims) == len(view.shape) and not param.pitched and not dense(view)
 
 
 def dense(view: ArrayView) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -12,53 +13,56 @@ import numpy as np
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls, Checked
-from vxc.api.devices import cuda, device_count
+from vxc.api.devices import cuda, device_count, named_device
 from vxc.api.errors import translated
 from vxc.api.fronts import Front, writable
-from vxc.api.host import copied, interpreted
 from vxc.api.libraries import Library, is_array
-from vxc.api.prepared import CODES
+from vxc.api.prepared import CODES, ByStream
+from vxc.api.signatures import Signature
 from vxc.binding import fit_scalar
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, DTYPES
-from vxc.frontend import syntax
-
-CPU = "cpu"
-_OPTIONS = ("stream", "device")
+from vxc.runtime.arrays import CPU
 
 
-class Dispatched:
-    """What is called. Each object has a class of its own, since a fast path replaces `__call__`, which Python looks up on the class."""
+
+class Dispatched(partial):
+    """What is called: a `functools.partial`, which passes a call on at the least cost, of `_in_full` or of a fast path."""
 
     def __new__(cls, *_: Any) -> Dispatched:
-        return super().__new__(type(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__}))
+        return super().__new__(cls, _in_full)
 
-    def __init__(self, item: syntax.Kernel, calls: Calls) -> None:
-        self._item, self._calls = item, calls
+    def __init__(self, signature: Signature, calls: Calls) -> None:
+        self._signature, self._calls = signature, calls
         self._fronts: dict[str, Front] = {}
-        self._installed: Front | None = None
+        self._install(None)
         _ALL.add(self)
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return _general(self, args, keywords)
-
     def _install(self, front: Front | None) -> None:
-        if front is not self._installed:
-            self._installed = front
-            type(self).__call__ = front.call if front else Dispatched.__call__
+        """From now on calls go to a fast path, or, with None, the full way."""
+        self._installed = front
+        function, first = (front.call, ()) if front else (_in_full, (self,))
+        self.__setstate__((function, first, {}, vars(self)))
+
+    def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return _general(self, args, keywords)
 
     def _learn(self, library: Library, call: Checked) -> None:
         """Puts a call into the fast path for its library, which becomes that of the kernel."""
         front = self._fronts.get(library.module)
         if front is None or front.deciding != self._calls.deciding:
-            scalars = {p.name: DTYPES.get(p.type.name) for p in self._item.params if not p.type.dims}
+            scalars = {p.name: DTYPES.get(p.dtype) for p in self._calls.params if not p.array}
             if not writable(self._calls.params) or not all(dtype and dtype.name in CODES for dtype in scalars.values()):
                 return  # a scalar of generic type is packed as each call has it
+            if any(scalars[name].is_float for name in self._calls.deciding):
+                return  # of a key they were no good part: 0.0 is -0.0 there
             packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
-            several = device_count(cuda()) > 1
-            front = Front(self._calls.params, library, self._calls.deciding, packers, _general, cuda().raw_launch(), several)
+            place = cuda().device_of if device_count(cuda()) > 1 else None
+            front = Front(self._calls.params, library, self._calls.deciding, packers, self._general, cuda().raw_launch(), place)
             self._fronts[library.module] = front
         front.remember(dict(call.given), call.prepared)
-        self._install(front)
+        if front is not self._installed:
+            self._install(front)
 
     def _forget(self) -> None:
         """Drops all that belongs to the CUDA contexts of this process."""
@@ -75,16 +79,18 @@ def _bool(value: Any) -> int:
     return int(fitted)
 
 
+def _in_full(kernel: Dispatched, /, *args: Any, **keywords: Any) -> Any:
+    return kernel._general(args, keywords)
+
+
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """A call in full."""
     calls = kernel._calls
-    options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in calls.names}
-    keywords = {name: value for name, value in keywords.items() if name not in options}
-    device = options.get("device")
+    keywords, options = calls.split(keywords)
     with translated(calls.recipe.name):
         given = matched(calls.recipe.name, calls.params, args, keywords)
-        if device is not None or _all_numpy(given):
-            return result(interpreted(calls, given) if device == CPU else copied(calls, given, device or 0))
+        if on_host(given, options):
+            return away(calls, given, options)
         call = calls.checked(given, options.get("stream"))
         calls.run(call)
         if call.repeatable:
@@ -92,9 +98,22 @@ def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any
     return result(call.outs)
 
 
-def _all_numpy(given: Mapping[str, Any]) -> bool:
+def on_host(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a call is one on arrays in CPU memory: all are NumPy's, or it says on which device to run."""
     arrays = [value for value in given.values() if is_array(value)]
-    return bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
+    return options.get("device") is not None or bool(arrays) and all(isinstance(array, np.ndarray) for array in arrays)
+
+
+def away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """Such a call, interpreted or by copies."""
+    from vxc.api.host import copied, interpreted
+
+    with translated(calls.recipe.name):
+        device = named_device(options.get("device"))
+        if options.get("stream") is not None:
+            hint = "leave it out: such a call ends when its results are there"
+            raise VxcError(Diagnostic("E0709", "`stream` is for arrays on a device, and these are in CPU memory", help=hint))
+        return result(interpreted(calls, given) if device == CPU else copied(calls, given, device))
 
 
 def result(outs: Sequence[Any]) -> Any:
@@ -119,19 +138,20 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
         return in_full
     enqueue, success = cuda().raw_launch()
     slot = prepared.slot()
-    prepared.pack(slot[-2], 0, *call.values)
-    configs, function, address = step.configs, step.function, slot[0]
-    several = device_count(cuda()) > 1
+    prepared.pack(slot[0], 0, *call.values)
+    launches = ByStream(lambda queue: partial(enqueue, step.configs[queue], step.function, slot[1], 0))
 
     def enqueued() -> Any:
-        if several and current() != device:
-            return in_full()
-        if enqueue(configs[stream(device)], function, address, 0)[0] is success:
+        if launches[stream(device)]()[0] is success:
             return outs
         return in_full()
 
-    enqueued.slot = slot  # held as long as the function
-    return enqueued
+    def placed() -> Any:
+        return enqueued() if current() == device else in_full()
+
+    chosen = placed if device_count(cuda()) > 1 else enqueued
+    chosen.slot = slot  # held as long as the function
+    return chosen
 
 
 _ALL: WeakSet[Dispatched] = WeakSet()

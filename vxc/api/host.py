@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from vxc.api.calls import Calls, check_spread
 from vxc.api.devices import arch_of, cuda
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
 from vxc.binding import ArrayParam, row_major, signature
-from vxc.driver import Compiled
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
+from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView
 from vxc.runtime.launch import check_overlap, check_writable, run_numpy
 from vxc.target import DEFAULT_ARCH
@@ -25,25 +27,41 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
     made = calls.compiled(calls.specialise(_dense(views)), calls.target or DEFAULT_ARCH)
-    _check_outputs(made, views)
+    _check_outputs(made.tile, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
-    return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
+    with _within_memory():
+        return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
 
 
 def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any, ...]:
     """Runs on a device, on copies of NumPy arrays; gives the `out` arrays."""
     driver = cuda()
     arrays = {name: value for name, value in given.items() if is_array(value)}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            kind = f"{type(array).__module__}.{type(array).__qualname__}"
+            message = f"argument `{name}` is a {kind}, and `device=` says where NumPy arrays are copied"
+            raise VxcError(Diagnostic("E0703", message, help="leave `device=` out for arrays on a device; move others there"))
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.compiled(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
-    _check_outputs(made, views)
+    made = calls.built(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
+    _check_outputs(made.plan, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
-    return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
+    with _within_memory():
+        return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
 
 
-def _check_outputs(made: Compiled, views: Mapping[str, ArrayView]) -> None:
+@contextmanager
+def _within_memory() -> Iterator[None]:
+    """Says of arrays that are too large for this machine that they are (E0705)."""
+    try:
+        yield
+    except MemoryError as error:
+        raise VxcError(Diagnostic("E0705", f"an array does not fit into memory: {error}", help="use smaller sizes")) from None
+
+
+def _check_outputs(plan: Plan, views: Mapping[str, ArrayView]) -> None:
     """What holds of outputs on a device holds of those that copies are written back to. Raises `VxcError` E0703, E0713."""
-    declared = {p.name: p for p in signature(made.tile.params) if isinstance(p, ArrayParam)}
+    declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
     for name, found in views.items():
         check_writable(declared[name], found)
         check_spread(name, found, declared[name].mode)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from vxc.api.ahead import Compiled, views_of
-from vxc.api.arguments import matched, parameters
+from vxc.api.ahead import Compiled, compiled_ahead, views_of
+from vxc.api.arguments import matched
 from vxc.api.calls import Calls
-from vxc.api.compiling import Recipe, Specialiser
+from vxc.api.compiling import Specialiser, signatures
 from vxc.api.devices import arch_named, default_arch
-from vxc.api.dispatch import Dispatched, bound
+from vxc.api.dispatch import Dispatched, away, bound, on_host
 from vxc.api.errors import translated
-from vxc.api.specialise import fixed
+from vxc.api.signatures import Signature
+from vxc.api.specialise import Recipe, fixed
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DType
-from vxc.frontend import syntax
-from vxc.frontend.parse import parse
 from vxc.target import Target
 
 
@@ -33,8 +34,8 @@ class Kernel(Dispatched):
     Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
     """
 
-    def __init__(self, recipe: Recipe, item: syntax.Kernel, target: str | None) -> None:
-        super().__init__(item, Calls(recipe, parameters(item, recipe.source.text), Specialiser(recipe, item), target))
+    def __init__(self, recipe: Recipe, signature: Signature, target: str | None) -> None:
+        super().__init__(signature, Calls(recipe, signature.params, Specialiser(recipe, signature), target))
 
     @property
     def name(self) -> str:
@@ -62,22 +63,36 @@ class Kernel(Dispatched):
     def define(self, **values: int | bool | str) -> Kernel:
         """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names.
 
-        Raises `CompileError` for a value of the wrong kind; a name that the file does not have shows when the kernel is called.
+        Raises `CompileError` for a value of the wrong kind and for a name that the file does not have; of a file that imports
+        others, that shows when the kernel is called.
         """
         with translated():
-            named = {name: fixed(self._item, name, value) for name, value in values.items()}
-        return Kernel(self._calls.recipe.defining(named), self._item, self._calls.target)
+            for name in values:
+                self._check_known(name)
+            named = {name: fixed(self._signature, name, value) for name, value in values.items()}
+        return Kernel(self._calls.recipe.defining(named), self._signature, self._calls.target)
+
+    def _check_known(self, name: str) -> None:
+        """Refuses a name that no header of the file has (E0229). What imported files have shows when the kernel is called."""
+        kernels, alone = signatures(self._calls.recipe.source)
+        known = {name for k in kernels for name in (*k.sizes, *dict(k.generics))}
+        if alone and name not in known:
+            message = f"`{name}` is defined, and nothing in the file is a generic or dimension of that name"
+            raise VxcError(Diagnostic("E0229", message, help=f"there are {listed(sorted(known))}" if known else "it has none"))
 
     def bind(self, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """The call with all its arguments, checked once: `b = k.bind(x, y, n)`, then `b()` enqueues it and gives the `out` arrays.
 
-        For arrays on a device. It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call
-        goes to the stream that is then current.
+        It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call goes to the stream that
+        is then current. With `device="cpu"`, and for NumPy arrays, `b()` does what the call does, copies included.
         """
-        stream = keywords.pop("stream", None)
+        keywords, options = self._calls.split(keywords)
         with translated(self.name):
-            call = self._calls.checked(matched(self.name, self._calls.params, args, keywords), stream)
-            return bound(self._calls, call, fixed=stream is not None)
+            given = matched(self.name, self._calls.params, args, keywords)
+            if on_host(given, options):
+                return partial(away, self._calls, given, options)
+            stream = options.get("stream")
+            return bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
 
     def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
@@ -87,13 +102,12 @@ class Kernel(Dispatched):
         those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else the first device's.
         """
         with translated(self.name):
-            views = views_of(self._item, self._calls.recipe.source.text, shapes, named)
+            views = views_of(self._signature, shapes, named)
             arch = arch_named(target) or self._calls.target or default_arch()
-            return Compiled(self._calls.compiled(self._calls.specialise(views), arch))
+            return compiled_ahead(self._calls, self._calls.specialise(views), arch)
 
 
 def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
     """The kernel of a recipe, with these generics and dimensions fixed."""
-    items = parse(recipe.source).items
-    item = next(item for item in items if isinstance(item, syntax.Kernel) and item.name == recipe.name)
-    return Kernel(recipe, item, target).define(**named)
+    kernels, _ = signatures(recipe.source)
+    return Kernel(recipe, next(k for k in kernels if k.name == recipe.name), target).define(**named)

@@ -1,7 +1,7 @@
 """The array libraries, one row each: how an array of it is recognised, looked at cheaply, allocated; and the general way for all others.
 
-A row's `key` and `pointer` are texts of Python for the generated fast path (`fronts`). Two contiguous arrays of one key have
-the same shape, dtype and device.
+A row's `key`, `place` and `pointer` are texts of Python for the generated fast path (`fronts`). Two contiguous arrays of one key have
+the same shape and dtype.
 """
 
 from __future__ import annotations
@@ -14,35 +14,58 @@ from typing import Any
 
 import numpy as np
 
+from vxc.api.devices import cuda
 from vxc.api.dlpack import from_dlpack
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.runtime.arrays import CPU, ArrayView, describe, unread
 
+Same = Callable[..., bool]
+"""Says of arrays whether they have the type, dtype, device, shape and strides of those that it was made for."""
+
+
+def _no_stream(module: Any) -> Callable[[int], int]:
+    """For libraries that have no current stream: work goes to the legacy default one, and arrays say what else they need."""
+    return lambda device: 0
+
+
+def _current_device(module: Any) -> Callable[[], int]:
+    return cuda().current_device
+
 
 @dataclass(frozen=True)
 class Library:
     """`module` is the top package of the types of its arrays; the functions of a row are given that module.
 
-    In `key` and `pointer`, `{0}` stands for an array and `_pointer` for what `address` gives. `stream` gives a function from a device to
-    the handle of its current stream, `current` one to the current device of the thread. `same(module, arrays)` gives a function that
-    says of other arrays whether they have the key and the strides of these, or None where nothing is quicker than the key. `ordinal`
-    is the device of an array.
+    In the texts `{0}` stands for an array, `_module` for that module, `_pointer` for what `address` gives, `_stream` for what `stream`
+    gives and `_place` for a function from an address to its device; `queue` is the current stream of `_device`, and `place` is part of
+    the key where there are several devices. `make(module, shape, dtype, device)` gives what allocates an output, in
+    the context of that device. `ordinal` is the device of an array, None where arrays do not say. `stream` gives a function from a device
+    to the handle of its current stream, `current` one to the current device of the thread. `same(module)` gives what makes a `Same` of
+    arrays, or None where nothing is quicker than the key.
     """
 
     module: str
     key: str
+    place: str
     pointer: str
-    address: Callable[[Any], Any]
-    ordinal: Callable[[Any], int]
-    stream: Callable[[Any], Callable[[int], int]]
-    current: Callable[[Any], Callable[[], int]]
-    same: Callable[[Any, Sequence[Any]], Callable[..., bool] | None] = lambda module, arrays: None
+    make: Callable[[Any, tuple[int, ...], DType, int], Callable[[], Any]]
+    address: Callable[[Any], Any] = lambda module: None
+    ordinal: Callable[[Any], int] | None = None
+    queue: str = "0"
+    stream: Callable[[Any], Callable[[int], int]] = _no_stream
+    current: Callable[[Any], Callable[[], int]] = _current_device
+    same: Callable[[Any], Callable[[Sequence[Any]], Same] | None] = lambda module: None
 
     @property
     def imported(self) -> Any:
         return sys.modules[self.module]
+
+    @property
+    def streams(self) -> bool:
+        """Whether the library has a current stream."""
+        return self.stream is not _no_stream
 
     def owns(self, array: Any) -> bool:
         """Whether an array is one of the library's."""
@@ -54,22 +77,26 @@ def _torch_stream(torch: Any) -> Callable[[int], int]:
     return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
 
-def _cupy_stream(cupy: Any) -> Callable[[int], int]:
-    """As for torch."""
-    raw = getattr(sys.modules.get("cupy_backends.cuda.stream"), "get_current_stream_ptr", None)
-    return (lambda device: raw()) if raw else (lambda device: cupy.cuda.get_current_stream().ptr)
-
-
 _GUARDED = (2, 11), (2, 13)  # the versions of torch, first to last, whose guards were tried: they are no part of its interface
 
 
-def _torch_same(torch: Any, tensors: Sequence[Any]) -> Callable[..., bool] | None:
-    """The check that `torch.compile` makes before it uses what it compiled: type, dtype, device, sizes and strides in one call."""
+def _torch_same(torch: Any) -> Callable[[Sequence[Any]], Same] | None:
+    """The check that `torch.compile` makes before it uses what it compiled, in one call."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if not _GUARDED[0] <= version <= _GUARDED[1] or not tensors:
+    if not _GUARDED[0] <= version <= _GUARDED[1]:
         return None
-    sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
-    return torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+    guards = torch._C._dynamo.guards.TensorGuards
+
+    def made(tensors: Sequence[Any]) -> Same:
+        sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        return guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+    return made
+
+
+def _torch_make(torch: Any, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
+    place, native = torch.device("cuda", device), torch_dtype(torch, dtype)
+    return partial(torch.empty_strided, shape, row_major(shape), dtype=native, device=place)  # less than `empty` costs
 
 
 LIBRARIES = {
@@ -77,39 +104,44 @@ LIBRARIES = {
     for row in (
         Library(
             "torch",
-            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous()",
+            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous(), {0}.is_neg()",
+            place="",  # in the key: tensors of the CPU are of the same type
             pointer="_pointer({0})",
+            make=_torch_make,
             address=lambda torch: torch.Tensor.data_ptr,
             ordinal=lambda tensor: tensor.get_device(),
+            queue="_stream(_device)",
             stream=_torch_stream,
             current=lambda torch: getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device,
             same=_torch_same,
         ),
         Library(
             "cupy",
-            key="{0}.shape, {0}.dtype, {0}.data.device_id, {0}.strides",
+            key="{0}.shape, {0}.dtype, {0}._c_contiguous",  # what `flags` would look up
+            place="{0}.data.device_id",
             pointer="{0}.data.ptr",
-            address=lambda cupy: None,
+            make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer
             ordinal=lambda array: array.data.device_id,
-            stream=_cupy_stream,
+            queue="_module.cuda.get_current_stream().ptr",
+            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
+        ),
+        Library(
+            "pycuda",
+            key="{0}.shape, {0}.dtype, {0}.strides",
+            place="_place(int({0}.gpudata))",
+            pointer="int({0}.gpudata)",
+            make=lambda pycuda, shape, dtype, device: partial(pycuda.gpuarray.empty, shape, dtype.numpy),
+        ),
+        Library(
+            "numba",
+            key="{0}.shape, {0}.dtype, {0}.strides, {0}.stream",
+            place="_place({0}.device_ctypes_pointer.value)",
+            pointer="{0}.device_ctypes_pointer.value",
+            make=lambda numba, shape, dtype, device: partial(numba.cuda.device_array, shape, dtype.numpy),
         ),
     )
 }
-
-def _torch_maker(shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
-    torch = sys.modules["torch"]
-    place, native = torch.device("cuda", device), torch_dtype(torch, dtype)
-    return partial(torch.empty_strided, shape, row_major(shape), dtype=native, device=place)  # less than `empty` costs
-
-
-_MAKERS: dict[str, Callable[[tuple[int, ...], DType, int], Callable[[], Any]]] = {
-    "torch": _torch_maker,
-    "cupy": lambda shape, dtype, device: partial(sys.modules["cupy"].empty, shape, dtype.numpy),
-    "pycuda": lambda shape, dtype, device: partial(sys.modules["pycuda.gpuarray"].empty, shape, dtype.numpy),
-    "numba": lambda shape, dtype, device: partial(sys.modules["numba.cuda"].device_array, shape, dtype.numpy),
-}
-"""By library, what makes outputs of a shape and dtype on a device, whose context is current."""
 
 
 def torch_dtype(torch: Any, dtype: DType) -> Any:
@@ -117,12 +149,12 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
 
 
 def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
-    """What makes an output, in the library of the first array that has a way. Raises `VxcError` E0708 where none has."""
-    found = next((package(array) for array in arrays if package(array) in _MAKERS), None)
-    if found is None:
+    """What makes an output, in the library of the other arrays. Raises `VxcError` E0708 where they have none."""
+    library = library_of(arrays)
+    if library is None:
         message = f"argument `{name}` is missing, and it cannot be allocated in the library of the other arrays"
         raise VxcError(Diagnostic("E0708", message, help=f"pass `{name}`: an array of {dtype} of shape {list(shape)} on the device"))
-    return _MAKERS[found](shape, dtype, device)
+    return library.make(library.imported, shape, dtype, device)
 
 
 def package(array: Any) -> str:
@@ -130,9 +162,18 @@ def package(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
+def ordinal(array: Any) -> int | None:
+    """The device that an array says it is on, None where those of its library do not say."""
+    row = LIBRARIES.get(package(array))
+    return row.ordinal(array) if row and row.ordinal else None
+
+
 def library_of(arrays: Iterable[Any]) -> Library | None:
-    """The library whose stream a call follows and in which its missing outputs are allocated: that of the first array with one."""
-    return next((LIBRARIES[package(array)] for array in arrays if package(array) in LIBRARIES), None)
+    """The library whose stream a call follows and in which its missing outputs are allocated: that of the first array whose library has
+    a current stream, else of the first that has one at all.
+    """
+    found = [LIBRARIES[package(array)] for array in arrays if package(array) in LIBRARIES]
+    return next((row for row in found if row.streams), found[0] if found else None)
 
 
 def is_array(value: Any) -> bool:
@@ -144,16 +185,28 @@ def is_array(value: Any) -> bool:
     return package(value) == "torch" or hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__")
 
 
+def on_device(array: Any) -> bool:
+    """Whether an array lies in the memory of a device."""
+    if package(array) == "torch":
+        return array.device.type != "cpu"
+    if isinstance(array, (np.ndarray, np.generic)):
+        return False
+    return hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] != 1
+
+
 def view(array: Any, name: str, stream: int = 0) -> ArrayView:
     """What an array is and where it lies; `stream` is where it will be used, for those that only speak DLPack.
 
-    Raises `VxcError`: as `describe`; E0703 for a torch tensor without memory of its own.
+    Raises `VxcError`: as `describe`; E0703 for a torch tensor without memory of its own and for a masked array.
     """
     if package(array) == "torch":
         problem = _torch_problem(array)
         if problem:
             what, way_out = problem
             raise VxcError(Diagnostic("E0703", f"argument `{name}` is {what}, and a kernel needs memory", help=way_out))
+    elif isinstance(array, np.ma.MaskedArray):
+        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
+        raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
     elif not isinstance(array, np.ndarray) and not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack__"):
         return from_dlpack(array, name, stream)
     found = describe(array, name)

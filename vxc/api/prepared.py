@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,30 +36,27 @@ CODES = {
 """How `struct` packs a scalar of each dtype. It refuses what is no number of the type; bf16 and f8 are packed as their bits."""
 
 
-
 def packed(dtype: DType, value: int | float | bool) -> int | float:
     """A number of a dtype as `struct` packs it by `CODES`."""
     return scalar(dtype, value).value if CODES[dtype.name] in "HB" and dtype.is_float else int(value) if dtype.kind == "b" else value
 
 
-Slot = list[Any]
-"""Address of the first `void*[]`, a stream and the launch configuration for it, by variable what is written (None: not known); then the
-memory itself and what keeps its address.
-"""
+Slot = tuple[bytearray, int, Any]
+"""The memory, the address of the first `void*[]`, and what keeps the memory where it is."""
 
 
-class _Configs(dict):
-    """Launch configurations by stream."""
+class ByStream(dict[int, Any]):
+    """What `make` gives for each stream handle, made when first asked for."""
 
-    def __init__(self, cuda: Driver, grid: int, threads: int, shared: int) -> None:
+    def __init__(self, make: Callable[[int], Any]) -> None:
         super().__init__()
-        self._make = lambda stream: cuda.launch_config((grid, 1, 1), (threads, 1, 1), shared, stream)
+        self._make = make
 
     def __missing__(self, stream: int) -> Any:
         if len(self) >= 1024:  # streams come and go
             self.clear()
-        self[stream] = config = self._make(stream)
-        return config
+        self[stream] = made = self._make(stream)
+        return made
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class Prepared:
         self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)
         self.pack = struct.Struct(layout.format).pack_into
-        self._image, self._tables, self._unknown = layout.image(), layout.tables, [None] * len(self.params)
+        self._image, self._tables = layout.image(), layout.tables
         self.slots: list[Slot] = []
         launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
         self._first = launches[0][1] if launches else 0
@@ -113,7 +110,8 @@ class Prepared:
     def _step(self, cuda: Driver, binary: Binary, launch: Launch, table: int) -> Step:
         shared = launch.kernel.attr("shared_bytes", 0)
         function = loaded(cuda, binary.cubin, kernel_symbol(launch.kernel.name), self.device, shared)
-        return Step(function, _Configs(cuda, launch.grid, launch.kernel.attr("threads"), shared), table)
+        grid, block = (launch.grid, 1, 1), (launch.kernel.attr("threads"), 1, 1)
+        return Step(function, ByStream(lambda stream: cuda.launch_config(grid, block, shared, stream, early=launch.early)), table)
 
     def slot(self) -> Slot:
         """A new one, its constants and tables filled in."""
@@ -122,7 +120,7 @@ class Prepared:
         address = ctypes.addressof(held)
         for at, target in self._tables:
             struct.pack_into(POINTER, memory, at, address + target)
-        return [address + self._first, None, None, *self._unknown, memory, held]
+        return memory, address + self._first, held
 
     def run(self, values: Sequence[Any], stream: int) -> Any:
         """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them.
@@ -137,13 +135,13 @@ class Prepared:
 
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()
-        slot[3:-2] = self._unknown
+        memory, address, _ = slot
         try:
-            self.pack(slot[-2], 0, *values)
+            self.pack(memory, 0, *values)
         except (struct.error, OverflowError):
             return None
         for step in self.steps:
-            status = self._enqueue(step.configs[stream], step.function, slot[0] + step.table, 0)[0]
+            status = self._enqueue(step.configs[stream], step.function, address + step.table, 0)[0]
             if status is not self.success:
                 if step is self.steps[0]:
                     return status

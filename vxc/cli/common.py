@@ -19,8 +19,9 @@ import click
 
 from vxc.diag import Diagnostic, VxcError, listed, read_source, render_all
 from vxc.dtypes import DTYPES, DType
-from vxc.frontend.check import check, check_module, kernel_names, no_kernel, program_names
+from vxc.frontend.check import check, check_module, kernel_names, program_names
 from vxc.frontend.parse import parse
+from vxc.frontend.selection import no_kernel
 from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
 from vxc.source import Source

@@ -47,6 +47,7 @@ def command(
     """
     if replay and (number is not None or seconds is not None):
         raise click.UsageError("--replay runs one file; -n and --time do not go with it")
+    os.environ["VXC_CACHE"] = "0"  # for all processes: nobody compiles these programs again
     executors = _executors(on)
     if replay:
         return _replay(replay, executors, as_json)

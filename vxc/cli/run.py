@@ -63,7 +63,9 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     results = executor.run(call, seed)
     for name, path in files.items():
         write(path, partial(save_array, array=results[name]))
-    difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose) if checked else None
+    difference = None
+    if checked:
+        difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose, executor.grains)
     with contextlib.redirect_stdout(sys.stderr if "-" in files.values() else sys.stdout):
         if settings.json:
             print_json(_report(kernel, place, used, results, checked, difference))

@@ -6,6 +6,7 @@ The text is ASCII and compiles under NVRTC alone. Statements come from `emit_ops
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from vxc.cuda.emit_body import Body
 from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
@@ -30,15 +31,18 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     has; NVRTC then ignores `--maxrregcount`. Raises VxcError: E0402 (a store of packed elements), E0715 (too many parameters).
     """
     shared = plan.shares_arguments
+    early, allowing = _overlapping(plan)
     externs: dict[tuple[str, str], str] = {}
     kernels = []
     for kernel in plan.kernels:
         _check(kernel)
         names = Names()
-        met = _handed_on(kernel)
-        params = [_parameter(p, names, kernel.name not in shared and p.name not in met) for p in kernel.params]
+        distinct = kernel.name not in shared | early and not _loads_again(kernel)
+        params = [_parameter(p, names, distinct) for p in kernel.params]
         name = kernel.source.name if lines and kernel.source else ""
         body = Body(kernel, names, name, debug)
+        for function in ("vx_await_launch",) * (kernel.name in early) + ("vx_allow_launch",) * (kernel.name in allowing):
+            body.write(f"{function}();")
         write_statements(body)
         externs |= body.externs
         kernels.append("\n".join([_comment(kernel, name), _head(kernel, params, bounds), *body.lines, "}"]))
@@ -49,6 +53,15 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     return f"{prelude}\n{text}" if prelude else text
 
 
+def _overlapping(plan: Plan) -> tuple[set[str], set[str]]:
+    """(kernels that a launch starts early, kernels that such a launch follows). The first have no `__restrict__`: LLVM would take for
+    granted that nobody changes what is, and load it before the wait.
+    """
+    launches = [inst for inst in plan.entries if inst.op == "launch"]
+    pairs = [(before.attr("kernel"), after.attr("kernel")) for before, after in pairwise(launches) if after.attr("early")]
+    return {after for _, after in pairs}, {before for before, _ in pairs}
+
+
 def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
     numbers = ", ".join(str(kernel.attr(name)) for name in ("threads", "min_blocks") if kernel.attr(name))
     start = f'extern "C" __global__ void {f"__launch_bounds__({numbers}) " * bounds}{kernel_symbol(kernel.name)}('
@@ -56,33 +69,30 @@ def _head(kernel: Kernel, params: list[str], bounds: bool) -> str:
     return line if len(line) <= _WIDEST else f"{start}\n    " + ",\n    ".join(params) + ") {"
 
 
-def _handed_on(kernel: Kernel) -> set[str]:
-    """Arrays through which threads may hand elements to one another: stored to, then a barrier, then loaded from, also round a loop. Of
-    what is marked `__restrict__` LLVM takes for granted that only this thread changes it, and loads it once for both sides of a barrier.
+def _loads_again(kernel: Kernel) -> bool:
+    """Whether an array may be loaded from after it was stored to, also round a loop. Then no parameter is `__restrict__`: LLVM takes for
+    granted that only this thread changes what is, and loads it once for both sides of a barrier; and it makes one load of two that exclude
+    one another, of the array and of one that is only read, which it then moves before the store (NVRTC 13.0 to 13.5).
     """
     regions = Regions.of(kernel.insts)
-    barriers = [i for i, inst in enumerate(kernel.insts) if inst.op == "barrier"]
-    stored: dict[str, list[int]] = {}
-    loaded: dict[str, list[int]] = {}
-    for i, inst in enumerate(kernel.insts if barriers else ()):
+    stored: dict[str, int] = {}
+    loaded: dict[str, int] = {}
+    for i, inst in enumerate(kernel.insts):
         for access in accesses(inst):
-            for mode, found in (("w", stored), ("r", loaded)):
-                if mode in access.mode:
-                    found.setdefault(access.buffer.name, []).append(i)
-    found = set()
-    for name in stored.keys() & loaded.keys():
-        first, last = min(stored[name]), max(loaded[name])
-        loops = [p for p in regions.parents(first) if kernel.insts[p].op in LOOPS and p < last < regions.end[p]]
-        spans = [range(first, last), *(range(p, regions.end[p]) for p in loops)]
-        if any(b in span for b in barriers for span in spans):
-            found.add(name)
-    return found
+            if "w" in access.mode:
+                stored.setdefault(access.buffer.name, i)
+            if "r" in access.mode:
+                loaded[access.buffer.name] = i
+    for name in {p.name for p in kernel.params} & stored.keys() & loaded.keys():
+        first, last = stored[name], loaded[name]
+        loops = (p for p in regions.parents(first) if kernel.insts[p].op in LOOPS)
+        if first < last or any(p < last < regions.end[p] for p in loops):
+            return True
+    return False
 
 
 def _parameter(p: Value | Buffer, names: Names, distinct: bool) -> str:
-    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), workspaces are fresh, and one thread alone
-    touches an element that is written.
-    """
+    """`__restrict__` holds since a launch refuses outputs that overlap another argument (E0713), and workspaces are fresh."""
     if isinstance(p, Value):
         return f"{p.dtype.c} {names.of(p.name)}"
     const = "const " if p.mode == "in" else ""

@@ -138,7 +138,8 @@ class Body:
         axis = next((k for k in range(1, len(box)) if row == prod(n.value for n in buffer.shape[k:])), 0) if row else 0
         if not axis:
             return self.placed(buffer, self.offset(buffer, box))
-        inner = self.offset(replace(buffer, shape=buffer.shape[axis:]), box[axis:])
+        last = axis == len(box) - 1
+        inner = self.short(box[axis]) if last else self.offset(replace(buffer, shape=buffer.shape[axis:]), box[axis:])
         return f"({self.offset(replace(buffer, shape=buffer.shape[:axis]), box[:axis])}) * {pitch} + {inner}"
 
     def placed(self, buffer: Buffer, offset: str) -> str:

@@ -31,6 +31,7 @@ from vxc.frontend.items import Items, Resolve, collect, read_beside
 from vxc.frontend.node import walk
 from vxc.frontend.rows import check_uses
 from vxc.frontend.scope import At, Scope, State, suggestion
+from vxc.frontend.selection import no_kernel
 from vxc.frontend.signature import Signature, signature
 from vxc.frontend.typed import Example, TypedKernel
 from vxc.frontend.typed_program import TypedProgram
@@ -40,13 +41,6 @@ from vxc.source import Source
 Defines = Mapping[str, int | bool | DType]
 NO_DEFINES: Defines = MappingProxyType({})
 Typed = Union[TypedKernel, TypedProgram]
-
-
-def no_kernel(source: Source) -> VxcError:
-    """The error for a file without what is to be compiled (E0234)."""
-    what = "defines no kernel" if source.text.strip() else "is empty"
-    hint = "a kernel looks like `kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }`"
-    return VxcError(Diagnostic("E0234", f"{source.name} {what}", source, help=hint))
 
 
 def kernel_names(module: syntax.Module) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from vxc.frontend import dims, syntax, typed
@@ -65,7 +66,7 @@ def row_loop(st: State, row: Row, body: tuple[Stmt, ...], span: Span) -> typed.L
     binders = [(symbol, zero, extent, one) for symbol, extent in row.binders]
     if row.scan is not None:
         axis, at, call = row.scan
-        order = order_of(st, at, row, axis, call)
+        order = replace(order_of(st, at, row, axis, call), parts=1)  # a scan goes on from one element to the next
         scan = typed.Loop("parallel", (binders.pop(axis),), body, (), span, row=True, scan_order=order)
         if not binders:
             return scan

@@ -45,6 +45,9 @@ def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
     if param.direction != "in":
         hint = f"write `{param.direction} {param.name}: {dtype}[1]`"
         fail(at, "E0231", f"`{param.name}` is a scalar and cannot be `{param.direction}`", param, help=hint)
+    if dtype.is_storage:
+        hint = f"write `{param.name}: {dtype.compute}`"
+        fail(at, "E0231", f"`{param.name}` is a scalar and cannot be {dtype}, in which only elements of arrays are", param, help=hint)
     symbol = Symbol(param.name, "scalar", dtype, param.span)
     bind(at, param.name, param.name_span, symbol)
     return symbol

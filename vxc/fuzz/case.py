@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.driver import only
 from vxc.dtypes import DType
 from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.parse import parse
+from vxc.frontend.selection import only
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import Array, Const, TypedKernel, Var
 from vxc.frontend.typed_program import TypedProgram

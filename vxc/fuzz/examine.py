@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from vxc.analysis.exactness import DISTORTED, distorted
 from vxc.diag import VxcError, told
-from vxc.diff import GPU, LOWERING, Disagreement, Executor, SharedFault
+from vxc.diff import LOWERING, Disagreement, Executor, SharedFault
 from vxc.diff import ast_executor, disagreements, findings, flat_executor, gpu_executor, is_threads, step_executors
 from vxc.driver import Compiled
 from vxc.frontend.lower import lower
@@ -117,22 +117,16 @@ def _first(
 ) -> tuple[Disagreement | SharedFault | None, Executor]:
     """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
     ran: list[Executor] = []
-    faults: list[VxcError] = []
 
     def announced(executor: Executor) -> Executor:
         def run(call: Call, seed: int):
             at(executor.name)
             ran.append(executor)
-            try:
-                return executor.run(call, seed)
-            except VxcError as error:
-                faults.append(error)
-                raise
+            return executor.run(call, seed)
 
         return replace(executor, run=run)
 
-    steps = (e for e in _executors(kernel, plans, on, at) if not (faults and e.name == GPU))  # which reports no fault, or breaks by it
-    found = next(findings(map(announced, steps), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
     return found, ran[-1]
 
 

@@ -19,7 +19,7 @@ from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
 from vxc.interp.ast_watch import Collision, Watch
-from vxc.semantics import Order
+from vxc.semantics import Order, trip_counts
 from vxc.source import Span
 
 Code = TypedKernel | TypedProgram
@@ -89,7 +89,7 @@ class Machine:
                 return max((size for storage in self.memory.values() for size in storage.data.shape), default=1) or 1
             known.append(self.run(expr, Scope()))
         bounds = known if len(known) == 3 else (0, known[0], 1)
-        return max(int(trip_count(*bounds)), 1)
+        return max(int(trip_counts(*bounds)), 1)
 
     # Memory ---------------------------------------------------------------------------------------------------------------------
 
@@ -168,20 +168,6 @@ class Machine:
         return ", ".join(named[-len(watch.loop.binders) :])
 
 
-def trip_count(start, stop, step) -> np.ndarray:
-    """Iterations of start, start + step .. before stop, whatever the sign of the step; none where stop is not ahead or the step is 0.
-
-    Up to 2^63 - 1; what lies apart more than an i64 holds is told apart as a u64.
-    """
-    start, stop, step = (np.asarray(x, np.int64) for x in (start, stop, step))
-    ahead = np.where(step > 0, start < stop, (step < 0) & (start > stop))
-    low, high = (np.where(step > 0, *ends).view(np.uint64) for ends in ((start, stop), (stop, start)))
-    stride = np.maximum(np.where(step > 0, step.view(np.uint64), np.uint64(0) - step.view(np.uint64)), np.uint64(1))
-    apart = high - low
-    trips = apart // stride + (apart % stride != 0).astype(np.uint64)
-    return np.where(ahead, np.minimum(trips, np.uint64(2**63 - 1)), np.uint64(0)).astype(np.int64)
-
-
 def parts(node: object) -> Iterator[object]:
     """What a typed node or a tuple of them consists of, declarations of names left out."""
     if isinstance(node, tuple):
@@ -202,4 +188,3 @@ def walk(root: object) -> Iterator[object]:
         if _is_tree(node):
             yield node
         todo.extend(parts(node))
-

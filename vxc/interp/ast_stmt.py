@@ -18,13 +18,13 @@ from vxc.frontend import dims
 from vxc.frontend.typed import (
     Assert, Atomic, Break, Continue, Declare, If, Let, Loop, Print, SetVar, Stmt, Store, While,
 )  # fmt: skip
-from vxc.interp.ast_machine import BUDGET, OPENING, Machine, trip_count
+from vxc.interp.ast_machine import BUDGET, OPENING, Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Flow, Scope, pad
 from vxc.interp.ast_tile import TILES
 from vxc.interp.ast_watch import Watch
 from vxc.ir.ops import HELP, STILL
-from vxc.semantics import printed
+from vxc.semantics import printed, trip_counts
 
 _NEVER = np.zeros((), np.bool_)
 
@@ -136,7 +136,7 @@ def _nest(machine: Machine, nest: Nest, scope: Scope):
     step = yield step, scope
     _check_step(machine, nest.loop, scope, step)
     run = _parallel if nest.opens else _serial
-    yield from run(machine, nest, scope, symbol, start, step, trip_count(start, stop, step))
+    yield from run(machine, nest, scope, symbol, start, step, trip_counts(start, stop, step))
 
 
 def _check_step(machine: Machine, loop: Loop, scope: Scope, step: np.ndarray) -> None:

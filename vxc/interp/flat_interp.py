@@ -17,7 +17,7 @@ from vxc.interp.flat_atomic import atomic
 from vxc.interp.flat_control import assert_, break_, continue_, else_, end, if_, plain, print_, serial, while_
 from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_machine import Program, convert, scalar
-from vxc.interp.flat_memory import Memory, cell, load, local, poisoned, span, store
+from vxc.interp.flat_memory import Memory, cell, load, local, store
 from vxc.interp.flat_move import ahead, aligned, await_, move, move_async
 from vxc.interp.flat_races import Shadow
 from vxc.interp.flat_reduce import contribute, prefix, reduce_, scan_
@@ -27,6 +27,7 @@ from vxc.interp.flat_simt import barrier as thread_barrier
 from vxc.interp.flat_simt import shared as thread_shared
 from vxc.interp.flat_tile import TileMachine, block_array, loop
 from vxc.interp.flat_tile import barrier as team_barrier
+from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan

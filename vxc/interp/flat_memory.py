@@ -12,16 +12,13 @@ from math import prod
 import numpy as np
 
 from vxc.binding import row_major
-from vxc.dtypes import I8, DType
+from vxc.dtypes import DType
 from vxc.interp.flat_lanes import Lanes, both, either, lanes, lift, lift_lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_races import Shadow
+from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer
 from vxc.layout.placement import IN_ORDER, Placement
-from vxc.semantics import cast
-
-_POISON = 0x5A
-
 
 @dataclass
 class Memory:
@@ -58,18 +55,6 @@ class Memory:
     def view(self) -> np.ndarray:
         """The (only) array with its own shape and strides."""
         return np.ndarray(self.shape, self.data.dtype, self.data, 0, [s * self.data.itemsize for s in self.strides])
-
-
-def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    return 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if all(shape) else 0
-
-
-def poisoned(size: int, dtype: DType) -> np.ndarray:
-    """Fresh memory that no one should read: NaN, or bytes 0x5A."""
-    if dtype.is_float:
-        return np.full(size, np.nan, dtype.numpy)
-    raw = np.full(size * dtype.bytes, _POISON, np.int8)
-    return raw.view(dtype.numpy) if dtype.bytes > 1 else cast(raw, I8, dtype)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from vxc.interp.flat_memory import per_lane
 from vxc.interp.flat_races import BLOCK, INNER, THREAD, Race, Shadow, Who
 from vxc.ir.kernel import Const, Inst
 from vxc.layout.layout import parse
-from vxc.semantics import evaluate
+from vxc.semantics import trip_counts
 
 _LIVE = 1 << 25  # elements alive at once, over all values of a loop body
 _LEAST, _MOST = 1 << 12, 1 << 18  # elements of one value
@@ -127,8 +127,7 @@ class Parallel(Axis):
     def __init__(self, m: TileMachine, step: Step):
         super().__init__(m, step)
         start, stop, by = bounds(m, step)
-        ahead = np.where(by > 0, start < stop, start > stop)  # a range is empty as its ends say, also where one of them wrapped around
-        count = np.where(ahead, np.maximum(evaluate("ceildiv", self.index.dtype, stop - start, by), 0), 0)
+        count = trip_counts(start, stop, by)
         inside = count if m.mask is True or not count.ndim else np.where(m.mask, count, 0)
         self.start, self.by, self.count = start, by, inside
         self.next, self.total = 0, int(inside.max(initial=0))

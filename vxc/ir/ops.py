@@ -184,8 +184,9 @@ _ROWS = [
     OpDef("require", ("bool",), "none", (("code", AttrDef("str", False, tuple(HELP))), ("what", AttrDef("str", True))), (PLAN,),
           doc="Refuse the call where false; `what` should hold, or, where there is a `code`, is the message of that error."),
     OpDef("workspace", (), "buffer", (), (PLAN,), doc="Device memory that lives for the call; contents unwritten at first."),
-    OpDef("launch", ("index", "arg*"), "none", (("kernel", AttrDef("str", True)),), (PLAN,),
-          doc="Run the kernel over the given number of blocks; the other operands are its arguments in order."),
+    OpDef("launch", ("index", "arg*"), "none", (("kernel", AttrDef("str", True)), ("early", AttrDef("bool"))), (PLAN,),
+          doc="Run the kernel over the given number of blocks; the other operands are its arguments in order. Where it is `early`, its "
+          "blocks may start before the launch before it has ended; they do nothing until it has."),
 ]  # fmt: skip
 
 _RESULTS = {"same": "same", "bool": "bool"}

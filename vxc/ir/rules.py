@@ -269,6 +269,8 @@ def _launch(body: Body, i: int, inst: Inst) -> str | None:
         return f"@{name} is launched over {grid} blocks, and says that it runs in {kernel.attr('blocks')} at most"
     if len(arguments) != len(kernel.params):
         return f"@{name} has {len(kernel.params)} parameters, the launch passes {len(arguments)} arguments"
+    if inst.attr("early") and not any(other.op == "launch" for other in body.insts[:i]):
+        return f"@{name} is launched early, but no launch stands before it"
     passed = {p: a for p, a in zip(kernel.params, arguments) if isinstance(p, Value)}
     for parameter, argument in zip(kernel.params, arguments):
         wrong = _argument(parameter, argument, passed)

@@ -54,6 +54,25 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     return Choice(elements, "" if elements > 1 else "there is too little to do for each lane")
 
 
+def choose_own(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range) -> int:
+    """The same for a loop all of whose iterations one thread runs: as many as divide their number, 1 where it is not known."""
+    body = [insts[i] for i in inside]
+    start, stop, step = (*loop.operands, Const(1))[:3]
+    for inst in (loop, *body):
+        offsets.define(inst)
+    if start != Const(0) or step != Const(1) or not isinstance(stop, Const):
+        return 1
+    if any(inst.op not in _ALLOWED and not OPS[inst.op].pure for inst in body):
+        return 1
+    if any(access.buffer.space == "fragment" for inst in body for access in accesses(inst)):
+        return 1  # its elements are gone through as they are spread
+    sizes = _consecutive(offsets, insts, inside, loop)
+    elements = loop.attr("vector") or BYTES // max(sizes) if sizes else 1
+    while elements > 1 and stop.value % elements:
+        elements //= 2
+    return elements
+
+
 def _apart(insts: Sequence[Inst], inside: range) -> bool:
     """Whether nothing outside of the loop accesses the global memory that it writes, or writes what it accesses. Around loops that meet
     in shared memory there are barriers, whoever runs their iterations.

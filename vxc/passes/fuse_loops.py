@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import prod
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import I64
+from vxc.dtypes import I64, U64
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
@@ -137,13 +137,21 @@ def trips(b: Builder, loop: Inst, lookup, dims: set[str]) -> Operand:
         return Const(trip_count(start.value, stop.value, step.value))
     if start == Const(0) and step == Const(1):
         return stop if loop.operands[1].name in dims else b.emit("max", stop, 0)
-    count = b.emit("ceildiv", b.emit("sub", stop, start), step)
-    if start == Const(0):
-        return b.emit("max", count, 0)
-    up, down = b.emit("lt", start, stop), b.emit("gt", start, stop)  # the difference alone may have wrapped around
+    near = isinstance(start, Const) and start.value > 0 and isinstance(step, Const) and step.value > 0
+    if start == Const(0) or near or step in (Const(1), Const(-1)):  # by 1, what an i64 does not count would not end either
+        count = b.emit("max", b.emit("ceildiv", b.emit("sub", stop, start), step), 0)
+        return count if start == Const(0) else b.emit("select", b.emit("gt" if step == Const(-1) else "lt", start, stop), count, Const(0))
+    up, down = b.emit("lt", start, stop), b.emit("gt", start, stop)
+    first, last = b.emit("cast", start, dtype=U64), b.emit("cast", stop, dtype=U64)  # what lies between may be more than an i64 holds
     if isinstance(step, Const):
-        return b.emit("select", up if step.value > 0 else down, b.emit("max", count, 0), Const(0))
-    return b.emit("select", b.emit("select", b.emit("gt", step, 0), up, down), b.emit("max", count, 0), Const(0))
+        ahead, apart = (up, b.emit("sub", last, first)) if step.value > 0 else (down, b.emit("sub", first, last))
+        stride = Const(abs(step.value), U64)
+    else:
+        rises = b.emit("gt", step, 0)
+        ahead = b.emit("select", rises, up, down)
+        apart = b.emit("select", rises, b.emit("sub", last, first), b.emit("sub", first, last))
+        stride = b.emit("cast", b.emit("select", rises, step, b.emit("neg", step)), dtype=U64)
+    return b.emit("select", ahead, b.emit("cast", b.emit("ceildiv", apart, stride), dtype=I64), Const(0))
 
 
 def run(plan: Plan, context: Context) -> Plan:

@@ -38,7 +38,7 @@ from vxc.passes.simplify import simplify_insts
 from vxc.semantics import Order
 
 REGISTERS = 64  # of 4 bytes, that a lane gives to kept rows at most
-AHEAD = 32  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
+AHEAD = 48  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
 OF_BLOCK = 32768  # of 4 bytes, that a block gives to them: half of what a multiprocessor has
 ROW = "row"  # why iterations over the elements of a row are independent
 DEAR = ("div", "sqrt")  # several instructions, besides those that `weight` knows as such
@@ -95,9 +95,9 @@ class _Rows:
                     found[n] = [0, *places]
         return found
 
-    def registers(self, uses: dict[int, list[int]]) -> float:
-        """Registers of a lane that kept rows take where they take the most, between two sweeps."""
-        size = {n: self.slots * self.numbering.made[n][0].result.dtype.bytes / 4 for n in uses}
+    def registers(self, uses: dict[int, list[int]], least: int = 1) -> float:
+        """Registers of a lane that kept rows take where they take the most, between two sweeps, of `least` bytes an element or more."""
+        size = {n: self.slots * max(least, self.numbering.made[n][0].result.dtype.bytes) / 4 for n in uses}
         return max((sum(size[n] for n, p in uses.items() if p[0] <= s < p[-1]) for s in range(len(self.sweeps))), default=0)
 
     def choice(self) -> tuple[dict[int, list[int]], dict[int, float]]:
@@ -111,7 +111,14 @@ class _Rows:
                 refused[n] = needs
         uses = self.uses(kept)
         early = uses | self.ahead() if uses else {}
-        return early if self.registers(early) <= AHEAD else uses, refused
+        return uses if self.too_many(early) else early, refused
+
+    def too_many(self, early: dict[int, list[int]]) -> str | None:
+        """Why not all of this is loaded before the first sweep. Narrow elements may end up in a register each, where a row ends between."""
+        for needs, limit in ((self.registers(early), AHEAD), (self.registers(early, least=4), REGISTERS)):
+            if needs > limit:
+                return f"{needs:,.0f} registers of each lane, more than {limit}"
+        return None
 
 
 def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
@@ -153,7 +160,7 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
     if early := ", ".join(_called(numbering, n) for n in uses if n in ahead):
         context.applied(f"{early}: loaded before what is reduced is known, counted in these registers", kernel.name, first.loc)
     elif late := ", ".join(_called(numbering, n) for n in ahead):
-        needs = f"with the row, that would take {rows.registers(uses | ahead):,.0f} registers of each lane, more than {AHEAD}"
+        needs = f"with the row, that would take {rows.too_many(uses | ahead)}"
         context.missed(f"{late}: not loaded before what is reduced is known: {needs}", kernel.name, first.loc)
     return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses, at).run()))
 

@@ -34,7 +34,7 @@ from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
-from vxc.passes.own_elements import of_layout, own_elements
+from vxc.passes.own_elements import of_layout, own_elements, own_vectors
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
@@ -109,7 +109,8 @@ class Threads:
     def iteration(self, loop: Inst, rewriter: Rewriter) -> Iterator[Value]:
         """The region that runs this thread's iteration of the blocks loop; gives its index."""
         b, group, rows = self.b, self.team.group, self.rows
-        index = b.emit("block_index", name="b")
+        single = rows == 1 and rewriter(loop.operands[1]) == Const(1)
+        index = Const(0) if single else b.emit("block_index", name="b")  # ptxas of CUDA 13.0 drops `(block + 1) & 1` behind `block < 1`
         thread = b.emit("thread_index", name="t")
         if group > 1:
             self.team.number(thread, rows > 1)
@@ -208,7 +209,13 @@ class Threads:
         if loop.result in self.slotted:
             self._slots(loop, inside, body.rewriter, body.team)
             return body.after(at)
-        if loop.attr("map") == "lanes" and loop.attr("vector") and body.team is not None:
+        alone = body.team is None or body.team.group == 1
+        if loop.attr("map") and loop.attr("vector") and (alone or loop.attr("map") == "all"):
+            outer, team = body.rewriter.mapping, body.team
+            with own_vectors(self.b, loop) as element:
+                self.lower(inside, Rewriter(self.b, ChainMap({loop.result: element}, outer)), team)
+            return body.after(at)
+        if loop.attr("map") == "lanes" and loop.attr("vector"):
             self._vectors(loop, inside, body.rewriter, body.team)
             return body.after(at)
         body.scopes.append(self._loop(loop, body.rewriter, body.team))

@@ -6,8 +6,8 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
-        warp take its iterations. `vector` of a loop over elements says how many in a row a lane may as well take; of the loop over
-        blocks, so many elements are then a thread's, as `rows` counts.
+        warp take its iterations. `vector` of a loop over elements says how many in a row a lane may as well take, of one that a thread
+        runs alone how many it takes at a time; of the loop over blocks, so many elements are then a thread's, as `rows` counts.
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
@@ -35,7 +35,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
-from vxc.passes.choose_vector import choose
+from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.fuse_loops import trips
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
@@ -174,6 +174,13 @@ class _Vectors:
             self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
         return found.elements
 
+    def of_own(self, loop: Inst, inside: range) -> int:
+        """The same for a loop that one thread runs."""
+        elements = choose_own(self.offsets, self.nest.body, loop, inside)
+        if elements > 1:
+            self.context.applied(f"{elements} elements in a row at a time", self.kernel.name, loop.loc)
+        return elements
+
 
 def _several(elements: int) -> int | None:
     return elements if elements > 1 else None
@@ -196,7 +203,10 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
-            vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" and lanes > 1 and not alone else 1
+            if how[i] == "all" or alone or lanes == 1:
+                vector = vectors.of_own(inst, regions.body(i))
+            else:
+                vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" else 1
             team = lanes if how[i] == "teams" else inst.attr("lanes")
             inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
             if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const):

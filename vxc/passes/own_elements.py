@@ -1,13 +1,13 @@
-"""The elements of a tile that a lane holds in registers, one after another (part of lower-to-threads)."""
+"""The elements of a tile that a lane holds in registers, or of a loop that one thread runs (part of lower-to-threads)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import prod
 
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Const, Scalar
+from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.layout.digits import Digit
 from vxc.layout.layout import OPERATORS, Program
 from vxc.layout.places import Held
@@ -59,6 +59,14 @@ def own_elements(b: Builder, held: Held, lane: Scalar, body: Body, name: str, un
     elif rest:
         with b.loop(held.whole, outer.radix, kind=kind, name="slot") as u:
             step(u, test=True)
+
+
+@contextmanager
+def own_vectors(b: Builder, loop: Inst) -> Iterator[Value]:
+    """A loop from 0 that one thread runs, `vector` iterations in a row at a time, which divide their number; gives the index."""
+    vector = loop.attr("vector")
+    with b.loop(0, loop.operands[1], vector, kind="serial", name="o") as first, b.loop(0, vector, kind="unroll", name="v") as v:
+        yield b.emit("add", first, v, name=loop.result.name)
 
 
 def _conditions(b: Builder, held: Held, lane: Scalar, e: Scalar) -> list[Scalar]:

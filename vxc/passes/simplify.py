@@ -44,6 +44,11 @@ FLOAT_IDENTITIES = {
     "mul": ((1, 1.0, 0), (0, 1.0, 1)),
     "div": ((1, 1.0, 0),),
 }
+BOOL_IDENTITIES = {
+    "and": ((1, True, 0), (0, True, 1), (1, False, 1), (0, False, 0)),
+    "or": ((1, False, 0), (0, False, 1), (1, True, 1), (0, True, 0)),
+    "xor": ((1, False, 0), (0, False, 1)),
+}
 
 
 def folded(inst: Inst) -> Operand | None:
@@ -56,9 +61,10 @@ def folded(inst: Inst) -> Operand | None:
         return _select(inst.operands)
     if inst.op == "mod" and inst.operands[1] == Const(1, inst.result.dtype):
         return Const(0, inst.result.dtype)
-    table = FLOAT_IDENTITIES if inst.result.dtype.is_float else INT_IDENTITIES
+    dtype = inst.result.dtype
+    table = FLOAT_IDENTITIES if dtype.is_float else BOOL_IDENTITIES if dtype.kind == "b" else INT_IDENTITIES
     for at, constant, gives in table.get(inst.op, ()):
-        if type(inst.operands[at]) is Const and inst.operands[at] == Const(constant, inst.result.dtype):
+        if type(inst.operands[at]) is Const and inst.operands[at] == Const(constant, dtype):
             return inst.operands[gives]
     return None
 

@@ -1,8 +1,9 @@
 """How a nest is cut into tiles that go through shared memory (part of tile-transposes).
 
 Nothing is assumed of where rows begin, unless sizes are known. A row of a tile is fetched from the boundary of 16 bytes at or before its
-first element, so each row has a shift of its own, and lies in shared memory with it. After as many rows as a piece of 16 bytes
-has elements, a piece is left out, so that threads that read below one another meet different banks. What is stored begins
+first element, so each row has a shift of its own, and lies in shared memory with it; a thread for each half of each sector of 32 bytes
+that it lies in, so that no sector is fetched by two warps. After as many rows as a piece of 16 bytes has elements, a piece is left out, so
+that threads that read below one another meet different banks. What is stored begins
 at a boundary of 32 bytes at or before the tile, so a tile has a few rows of the tile before (`halo`). Tiles that complete
 the same rows of what is stored are neighbours in the grid.
 """
@@ -42,6 +43,10 @@ class Shape:
     def pieces(self, x: Staged) -> int:
         """Pieces of 16 bytes that hold a row: one more where it may begin inside of one."""
         return self.columns // per_piece(x) + (x.begins % per_piece(x) > 0)
+
+    def halves(self, x: Staged) -> int:
+        """Pieces in the sectors that hold a row, if it begins in a sector as late as it may."""
+        return self.columns // per_piece(x) + 2 * (x.begins % (2 * per_piece(x)) > 0)
 
     def length(self, x: Staged) -> int:
         """Elements of the shared array."""
@@ -135,13 +140,19 @@ class _Tiled:
         """Copy a tile, its rows from where a piece begins. Pieces beyond the row are left out, elements beyond the array."""
         b, shape, size = self.b.at(self.nest.body[x.loads[0]].loc), self.shape, per_piece(x)
         wanted = b.emit("min", b.emit("sub", tile.columns, tile.start), shape.columns)
-        pieces = shape.pieces(x)
-        with b.loop(0, (shape.rows + shape.halo) * pieces, kind="parallel", name="e", independent=TILE, **{"async": True}) as e:
-            row, piece = b.emit("floordiv", e, pieces), b.emit("mod", e, pieces)
+        halves = shape.halves(x)
+        with b.loop(0, (shape.rows + shape.halo) * halves, kind="parallel", name="e", independent=TILE, **{"async": True}) as e:
+            row, piece = b.emit("floordiv", e, halves), b.emit("mod", e, halves)
             begin = b.emit("add", corner, b.emit("mul", row, stride))
-            flat = b.emit("mul", b.emit("add", b.emit("floordiv", begin, size), piece), size)
+            first = b.emit("floordiv", begin, size)
+            if halves > shape.columns // size:
+                piece = b.emit("sub", piece, b.emit("mod", first, 2))
+            flat = b.emit("mul", b.emit("add", first, piece), size)
             place = b.emit("mul", b.emit("add", self._line(row, x), piece), size)
-            with b.if_(b.emit("lt", flat, b.emit("add", begin, wanted))), self._few(size) as v:
+            has = b.emit("lt", flat, b.emit("add", begin, wanted))
+            if halves > shape.columns // size:
+                has = b.emit("and", b.emit("ge", piece, 0), has)
+            with b.if_(has), self._few(size) as v:
                 at = b.emit("add", flat, v)
                 with b.if_(b.emit("and", b.emit("ge", at, 0), b.emit("lt", at, total))):
                     value = b.emit("load", x.buffer, *self._digits(x.buffer, at))

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError, unwritable
 from vxc.dtypes import DTYPES, DType, from_numpy
-from vxc.interp.flat_memory import row_major
 from vxc.runtime.generate import GENERATORS, generate_text
 
 CPU = "cpu"

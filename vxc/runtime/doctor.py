@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
+from vxc.cache.places import store
 from vxc.cuda import nvrtc
 from vxc.diag import VxcError
 from vxc.runtime.driver import Driver, driver
@@ -31,7 +33,7 @@ class Check:
 
 def report() -> list[Check]:
     """All checks, in the order in which one thing needs another."""
-    return [check for checks in (_python, _packages, _nvrtc, _headers, _pycuda, _driver) for check in _guarded(checks)]
+    return [check for checks in (_python, _packages, _nvrtc, _headers, _cache, _pycuda, _driver) for check in _guarded(checks)]
 
 
 def _guarded(checks: Callable[[], Iterator[Check]]) -> Iterator[Check]:
@@ -49,7 +51,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    for name in ("numpy", "ml_dtypes", "lark", "cuda-bindings"):
+    for name in ("numpy", "ml_dtypes", "lark", "platformdirs", "cuda-bindings"):
         try:
             yield Check(name, OK, version(name))
         except PackageNotFoundError:
@@ -68,6 +70,22 @@ def _headers() -> Iterator[Check]:
     else:
         detail = "no cuda_fp16.h found, so kernels with f16, bf16 or f8 do not compile"
         yield Check("headers", MISSING, detail, "pip install 'nvidia-cuda-runtime>=13'")
+
+
+def _cache() -> Iterator[Check]:
+    kept = store()
+    if kept is None:
+        advice = "unset VXC_CACHE, or set VXC_CACHE_DIR to a folder, so that what was compiled before need not be compiled again"
+        yield Check("cache", OPTIONAL, "turned off, or no folder for it", advice)
+        return
+    found = kept.entries()
+    used = sum(entry.nbytes for entry in found) / (1 << 20)
+    detail = f"{kept.folder}, {len(found):,} entries, {used:.1f} of {kept.limit >> 20:,} MiB"
+    nearest = next(path for path in (kept.folder, *kept.folder.parents) if path.exists())
+    if os.access(nearest, os.W_OK):
+        yield Check("cache", OK, detail)
+    else:
+        yield Check("cache", OPTIONAL, f"{detail}; it cannot be written to", "set VXC_CACHE_DIR to a folder that can be")
 
 
 def _pycuda() -> Iterator[Check]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
 
 
@@ -31,7 +32,8 @@ class Driver:
     def __init__(self, bindings: Any) -> None:
         self._cu = bindings
         self._pid = os.getpid()
-        self._contexts: dict[int, Any] = {}
+        self._contexts: dict[int, Any] = {}  # as `_push` takes them
+        self._primaries: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> Any:
         status, *results = getattr(self._cu, name)(*arguments)
@@ -75,6 +77,22 @@ class Driver:
         """The device whose memory holds an address."""
         return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
 
+    def is_foreign(self, address: int) -> bool:
+        """Whether memory belongs to the current context of this thread, and that is not the primary one of its device: out of reach of
+        kernels. The context of another thread is not looked at.
+        """
+        status, current = self._cu.cuCtxGetCurrent()
+        if int(status) or not int(current):
+            return False
+        owner = self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address)
+        return int(owner) == int(current) and int(current) != int(self._primary(self.current_device()))
+
+    def _primary(self, device: int) -> Any:
+        """The handle of the primary context of a device, which stays retained."""
+        if device not in self._primaries:
+            self._primaries[device] = self._call("cuDevicePrimaryCtxRetain", device)
+        return self._primaries[device]
+
     def check_process(self) -> None:
         """Raises `VxcError` E0603 in a process that was forked after CUDA was initialised."""
         if os.getpid() != self._pid:
@@ -85,7 +103,7 @@ class Driver:
         """Gives a thread that has no context the primary one of a device, for good, as the CUDA runtime does."""
         status, context = self._cu.cuCtxGetCurrent()
         if not int(status) and not int(context):
-            self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", device))
+            self._call("cuCtxSetCurrent", self._primary(device))
 
     @contextlib.contextmanager
     def active(self, device: int) -> Iterator[None]:
@@ -100,7 +118,7 @@ class Driver:
             self._pop(self._contexts[device])
 
     def _retain(self, device: int) -> Any:
-        return self._call("cuDevicePrimaryCtxRetain", device)
+        return self._primary(device)
 
     def _push(self, context: Any) -> None:
         self._call("cuCtxPushCurrent", context)
@@ -165,22 +183,31 @@ class Driver:
         stream: int,
         parameters: Parameters,
         cluster: Sequence[int] = (1, 1, 1),
+        early: bool = False,
     ) -> None:
-        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block."""
-        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster), function, parameters.address, 0)
+        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block, `early` as in `launch_config`."""
+        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster, early), function, parameters.address, 0)
 
     def launch_config(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, stream: int, cluster: Sequence[int] = (1, 1, 1)
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        stream: int,
+        cluster: Sequence[int] = (1, 1, 1),
+        early: bool = False,
     ) -> Any:
-        """What a launch says beside its function and parameters, to be used as often as wished."""
+        """What a launch says beside its function and parameters, to be used as often as wished. `early`: its blocks may start once those of
+        the kernel before it on the stream allow that; it waits by itself until that one has ended.
+        """
         config = self._cu.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = grid
         config.blockDimX, config.blockDimY, config.blockDimZ = block
         config.sharedMemBytes = shared
         config.hStream = stream
-        if tuple(cluster) != (1, 1, 1):
-            config.attrs = [self._cluster_attribute(*cluster)]
-            config.numAttrs = 1
+        attributes = launch_attributes(self._cu, cluster, early)
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
         return config
 
     def raw_launch(self) -> tuple[Any, Any]:
@@ -188,13 +215,6 @@ class Driver:
         further call of Python in between, and gives a tuple whose first element is `success` or what `failed` takes.
         """
         return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
-
-    def _cluster_attribute(self, x: int, y: int, z: int) -> Any:
-        attribute = self._cu.CUlaunchAttribute()
-        attribute.id = self._cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dimension = attribute.value.clusterDim
-        dimension.x, dimension.y, dimension.z = x, y, z
-        return attribute
 
     # streams and events
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.exceptions import TooHardError
 
-from vxc.binding import ArrayParam, Binding, Described, signature
+from vxc.binding import ArrayParam, Binding, Described, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
-from vxc.interp.flat_memory import poisoned, row_major, span
+from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
 from vxc.runtime.arrays import ArrayView, describe, describe_device
@@ -140,15 +142,36 @@ def check_view(param: ArrayParam, view: ArrayView) -> None:
 
 
 def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
-    """Kernels are proven race-free on the ground that parameters are distinct memory."""
-    spans = sorted((*view.span, name) for name, view in views.items() if view.size)
-    reached, by = 0, ""
-    for low, high, name in spans:
-        if low < reached and any(declared[n].mode != "in" for n in (name, by)):
-            message = f"arguments `{by}` and `{name}` overlap in memory, and the kernel writes to one of them"
+    """Kernels are proven race-free on the ground that parameters are distinct memory: refuses an output with an element in the memory of
+    another argument (E0713)."""
+    for (name, view), (other, against) in combinations(views.items(), 2):
+        writes = {declared[name].mode, declared[other].mode} != {"in"}
+        if writes and view.size and against.size and _share(view, against):
+            message = f"arguments `{name}` and `{other}` overlap in memory, and the kernel writes to one of them"
             raise VxcError(Diagnostic("E0713", message, help="pass separate arrays, or declare one `inout` parameter for both"))
-        if high > reached:
-            reached, by = high, name
+
+
+_WORK = 1 << 16  # solutions that are tried, at most a few milliseconds
+
+
+def _share(view: ArrayView, other: ArrayView) -> bool:
+    """Whether two arrays have a byte in common; also where that takes too long to find out."""
+    (low, high), (other_low, other_high) = view.span, other.span
+    if high <= other_low or other_high <= low:
+        return False
+    try:
+        return np.shares_memory(*(np.asarray(_Described(v)) for v in (view, other)), max_work=_WORK)
+    except (TooHardError, OverflowError):
+        return True
+
+
+class _Described:
+    """An array of NumPy's over any memory, to be asked where its elements lie, and never for them."""
+
+    def __init__(self, view: ArrayView) -> None:
+        strides = tuple(stride * view.itemsize for stride in view.strides)
+        described = {"version": 3, "shape": view.shape, "strides": strides, "typestr": f"|V{view.itemsize}", "data": (view.ptr, True)}
+        self.__array_interface__ = described
 
 
 def check_limits(step: Launch, resources: Resources | None, target: Target) -> None:
@@ -229,7 +252,8 @@ def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, 
                 packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
                 shared = step.kernel.attr("shared_bytes", 0)
                 function = loaded(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
-                cuda.launch(function, (step.grid, 1, 1), (step.kernel.attr("threads"), 1, 1), shared, stream, pack(packed))
+                threads = step.kernel.attr("threads")
+                cuda.launch(function, (step.grid, 1, 1), (threads, 1, 1), shared, stream, pack(packed), early=step.early)
     finally:
         for address in held.values():
             cuda.free_async(address, stream)

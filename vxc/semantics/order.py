@@ -75,22 +75,28 @@ def check_order(order: Order) -> str | None:
 # Fragments: as the accumulators of an MMA lie, two neighbours to a thread and four threads to a row.
 FRAGMENT_ORDER = Order(v=2, chunk=2, lanes=4)
 
-# Lanes by the number of 16-byte vectors in a row, first line that fits. Whole 128-byte lines per warp load decide (8 lanes
-# or more); up to 512 vectors a warp per row needs no barrier; beyond, about 8 loads a lane keep enough bytes in flight.
+# Lanes by the number of 16-byte vectors in a row, first line that fits: (vectors, lanes where 4 elements are a vector, lanes else). Whole
+# 128-byte lines per warp load decide (8 lanes or more); up to 128 vectors a warp per row needs no barrier, and several rows share a block.
+# Beyond, as measured on rows that are kept (softmax, norms) and on sums: of f32 4 vectors a lane, which leave registers to load ahead what
+# goes with the row; of f16 about 8, since a fold across more warps costs more than it spares where elements are narrow.
 # Up to 32 vectors the lines differ in nothing but the lanes that idle: an order of more lanes gives the same bits.
-_LANES = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (512, 32), (1024, 128), (2048, 256)]
+_LANES = [
+    (1, 1, 1), (2, 2, 2), (4, 4, 4), (8, 8, 8), (16, 16, 16),
+    (128, 32, 32), (256, 64, 64), (512, 128, 64), (1024, 256, 128), (2048, 512, 256),
+]  # fmt: skip
 _LANES_BEYOND = 512
 _LANES_UNKNOWN = 32
 _LANES_ALONE = 512  # one result: the reduction is all the parallelism there is
 
-_PART = 1 << 15  # elements a part is worth; rows below four parts stay whole
+_PART = 1 << 13  # elements a part is worth
+_PARTS_LEAST = 16  # of a row that is worth a second launch
 _PARTS_MAX = 64
 _PARTS_ALONE = 256  # about two blocks a multiprocessor
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
 
 # Parts of a row whose length only the call knows, where 32 lanes take a part: from so many elements on, so many. Few long rows
-# need thousands of warps to keep the memory busy; a part of 4096 elements still gives each lane 32 loads.
-PARTS = ((0, 1), (1 << 15, 8), (1 << 18, 64))
+# need thousands of warps to keep the memory busy; a part of 2048 elements still gives each lane 16 loads.
+PARTS = ((0, 1), (1 << 15, 16), (1 << 18, 128))
 
 
 def parts_by_length(n: int) -> int:
@@ -130,7 +136,7 @@ def _default_lanes(length: int | None, v: int, strided: bool, alone: bool) -> in
     if length is None:
         return _LANES_ALONE if alone else _LANES_UNKNOWN
     vectors = -(-length // v)
-    return next((lanes for limit, lanes in _LANES if vectors <= limit), _LANES_BEYOND)
+    return next((words if v == 4 else others for limit, words, others in _LANES if vectors <= limit), _LANES_BEYOND)
 
 
 def _default_parts(length: int | None, v: int, alone: bool) -> int:
@@ -138,4 +144,4 @@ def _default_parts(length: int | None, v: int, alone: bool) -> int:
     if length is None:
         return _PARTS_ALONE if alone else 0 if v > 1 else 1
     most = _PARTS_ALONE if alone else _PARTS_MAX
-    return min(1 << (length // _PART).bit_length() - 1, most) if length >= 4 * _PART else 1
+    return min(1 << (length // _PART).bit_length() - 1, most) if length >= _PARTS_LEAST * _PART else 1

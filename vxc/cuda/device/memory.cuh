@@ -65,12 +65,12 @@ __device__ __forceinline__ long long vx_whole(long long offset) {
   return offset;
 }
 
-// start copying so many bytes (4, 8 or 16) from global to shared memory, both places being multiples of them
+// start copying so many bytes (4, 8 or 16) from global to shared memory, both places being multiples of them; through L1: past it, a sector
+// that goes to two lines of shared memory comes from L2 twice
 template <int bytes> __device__ __forceinline__ void vx_move_async(void* to, const void* from) {
   const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
   const unsigned long long start = (unsigned long long)__cvta_generic_to_global(from);
-  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(start) : "memory");
-  if (bytes < 16) asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(start), "n"(bytes) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(start), "n"(bytes) : "memory");
 }
 
 // wait until all that this thread has started copying is there

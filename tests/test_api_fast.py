@@ -1,0 +1,132 @@
+"""The fast path of calls from Python, on the driver in memory (`fake_cuda`): what it repeats, what it writes anew, what it leaves."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from fake_cuda import EMPTY, SHIFT, DeviceNDArray, GPUArray, Tensor, floats
+
+import vxc
+
+SCALE = "kernel scale(x: f32[N], out y: f32[N], a: f32) { parallel i in N { y[i] = a * x[i]; } }"
+
+
+@pytest.fixture(params=["2.11", "2.0"], ids=["guards", "keys"])
+def torch(torch, request):
+    """Versions with and without the check of `torch.compile`."""
+    torch.__version__ = request.param
+    return torch
+
+
+def test_a_call_made_twice_running_is_repeated_without_writing_its_parameters(torch, full, monkeypatch):
+    k = vxc.kernel(SHIFT)
+    x, y = Tensor(floats(4)), Tensor(floats(4))
+    k(x, y, 1), k(x, y, 1), k(x, y, 1)
+    (prepared,) = k._calls._prepared.values()
+    assert not prepared.slots and len(full) == 1  # the slot belongs to the record
+    for value in (5.0, 7.0):
+        x.array[:] = value
+        assert k(x, y, 1) is y and (y.array == value + 1).all()
+    assert not prepared.slots and len(full) == 1
+
+
+def test_pairs_of_calls_in_turns(torch, full):
+    k = vxc.kernel(SHIFT)
+    arrays = [(Tensor(np.full(4, at, np.float32)), Tensor(floats(4))) for at in range(3)]
+    for at in (0, 0, 1, 1, 0, 0, 2, 2, 2, 1, 0, 1, 1, 1, 0):
+        for n in (at, 10 + at, 10 + at):
+            x, y = arrays[at]
+            assert (k(x, y, n).array == at + n).all()
+    assert len(full) == 1
+
+
+def test_numbers_that_are_equal_and_not_the_same_are_told_apart(torch):
+    k, x, y = vxc.kernel(SCALE), Tensor(np.ones(1, np.float32)), Tensor(floats(1))
+    for a in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 0, False, np.float64(-0.0), -0.0):
+        assert np.signbit(k(x, y, a).array[0]) == np.signbit(float(a))
+    n = vxc.kernel(SHIFT)
+    n(x, y, 1), n(x, y, 1), n(x, y, 1)
+    assert n(x, y, True).array[0] == 2
+    with pytest.raises(vxc.LaunchError, match="`n` is i32, but 1.0 is not an integer"):
+        n(x, y, 1.0)
+
+
+def test_an_array_that_was_changed_in_place_is_seen(torch):
+    k = vxc.kernel("kernel t(x: f32[M, N], out y: f32[N, M]) { parallel i in N, j in M { y[i, j] = x[j, i]; } }")
+    x, y = Tensor(floats(2, 6)), Tensor(np.zeros((6, 2), np.float32))
+    for _ in range(3):
+        k(x, y)
+    for shape in ((3, 4), (12, 1), (2, 6), (3, 4), (3, 4)):
+        x.array, y.array = x.array.reshape(shape), y.array.reshape(shape[::-1])
+        y.array[:] = 0
+        assert np.array_equal(k(x, y).array, x.array.T)
+    x.array = x.array.T
+    with pytest.raises(vxc.LaunchError, match="`y` is 4, but dimension 0 of `x` makes M = 4|`y` is 4"):
+        k(x, y)
+    moved = Tensor(floats(3, 4))
+    x.array = moved.array
+    assert np.array_equal(k(x, y).array, moved.array.T)
+
+
+@pytest.mark.parametrize(("kind", "module"), [(GPUArray, "pycuda"), (DeviceNDArray, "numba")], ids=["pycuda", "numba"])
+def test_other_libraries_have_a_fast_path(cuda, full, monkeypatch, kind, module):
+    monkeypatch.setitem(sys.modules, module, EMPTY[module])
+    k, x, y = vxc.kernel(SHIFT), kind(floats(4)), kind(floats(4))
+    for n in (1, 2, 2, 2, 3):
+        assert k(x, y, n) is y and np.array_equal(y.array, x.array + n)
+        made = k(x, n)
+        assert isinstance(made, kind) and np.array_equal(made.array, y.array)
+    assert len(full) == 2
+    assert np.array_equal(k(kind(floats(4)[::2]), 1).array, floats(4)[::2] + 1) and len(full) == 3
+    with pytest.raises(vxc.LaunchError, match="overlap"):
+        k(x, x, 1)
+
+
+def test_the_stream_of_a_call_is_that_of_a_library_that_has_one(torch, cuda, monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", EMPTY["numba"])
+    torch.stream = 5
+    made = vxc.kernel(SHIFT)(DeviceNDArray(floats(4)), Tensor(floats(4)), 1)
+    assert isinstance(made, Tensor) and cuda.log[-1].endswith("on 5")
+
+
+def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
+    """Each launch reads its parameters, lets the other threads run, and reads them again: as CUDA does, without Python's lock."""
+    k, wrong = vxc.kernel(SHIFT), []
+    k(Tensor(floats(1)), Tensor(floats(1)), 1)
+    (kernel,) = cuda.kernels.values()
+    at = {p.name: place for place, p in enumerate(kernel.params)}
+    switch = sys.getswitchinterval()
+
+    def launched(config, function, address, extra):
+        table = (ctypes.c_void_p * len(kernel.params)).from_address(address)
+        values = [ctypes.c_uint64.from_address(table[at[name]]).value for name in ("x", "y")]
+        n = ctypes.c_int32.from_address(table[at["n"]]).value
+        if n % 64 == 0:
+            time.sleep(0)
+        x, y = (ctypes.c_float.from_address(ctypes.c_uint64.from_address(table[at[name]]).value) for name in ("x", "y"))
+        if [ctypes.addressof(x), ctypes.addressof(y)] != values or ctypes.c_int32.from_address(table[at["n"]]).value != n:
+            wrong.append((values, n))
+        y.value = x.value + n
+        return (0,)
+
+    def work(at):
+        x, y = Tensor(np.full(1, at, np.float32)), Tensor(floats(1))
+        for call in range(10_000):
+            n = call // 3  # twice anew, then repeated
+            if k(x, y, n).array[0] != at + n:
+                wrong.append((at, n))
+
+    monkeypatch.setattr(cuda, "_run", launched)
+    k._forget()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+    finally:
+        sys.setswitchinterval(switch)
+    assert not wrong
