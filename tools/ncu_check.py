@@ -39,7 +39,6 @@ from vxc.target import for_capability
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "ncu.json"
-TOLERANCE = 0.02
 STALE, DIFFERENT, NO_GPU = 1, 3, 4
 LIMIT = 120  # seconds
 
@@ -125,11 +124,9 @@ def launch_all() -> None:
 
 def measured(text: str) -> list[Counter[str]]:
     """The numbers by metric of each launch, from the output of `ncu --csv`. Raises ValueError if the cases were not all launched."""
-    lines = text.splitlines()
-    start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     names = {counter: name for name, (counter, _) in METRICS.items()}
     found: dict[str, tuple[str, Counter[str]]] = {}
-    for row in csv.DictReader(lines[start:]):
+    for row in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
         number = int(float(row["Metric Value"].replace(",", "")))
         found.setdefault(row["ID"], (row["Kernel Name"], Counter()))[1][names[row["Metric Name"]]] = number
     launched = [name.split("(")[0] for name, _ in found.values()]
@@ -151,9 +148,9 @@ def rows(arch: str, seen: Sequence[Counter[str]]) -> list[dict]:
     return found
 
 
-def beyond(found: Sequence[dict]) -> list[dict]:
-    """The rows whose ratio is not within TOLERANCE of 1."""
-    return [row for row in found if row["ratio"] is None or abs(row["ratio"] - 1) > TOLERANCE]
+def different(found: Sequence[dict]) -> list[dict]:
+    """The rows in which ncu measured something else than was counted."""
+    return [row for row in found if row["measured"] != row["counted"]]
 
 
 def record() -> int:
@@ -174,7 +171,7 @@ def record() -> int:
         print(f"{row['kernel']:28} {row['metric']:22} counted {row['counted']:>7,} measured {row['measured']:>7,} ratio {row['ratio']}")
     whole = {"device": driver().device_name(0), "arch": arch, "rows": found}
     write_file(str(RECORD), lambda file: file.write((json.dumps(whole, indent=1) + "\n").encode()))
-    return DIFFERENT if beyond(found) else 0
+    return DIFFERENT if different(found) else 0
 
 
 def fresh() -> int:
@@ -189,8 +186,7 @@ def fresh() -> int:
     if {kernel for kernel, _ in then} != {case.name for case in CASES}:
         stale.append("the list of cases")
     print(f"{len(CASES) - len(stale)} of {len(CASES)} kernels are current; recorded on {whole['device']}")
-    near = len(whole["rows"]) - len(beyond(whole["rows"]))
-    print(f"{near} of {len(whole['rows'])} counts are within {TOLERANCE:.0%} of what ncu measured")
+    print(f"{len(whole['rows']) - len(different(whole['rows']))} of {len(whole['rows'])} counts are what ncu measured")
     if stale:
         print(f"stale: {', '.join(stale)}: run tools/ncu_check.py on a machine with a GPU")
     return STALE if stale else 0

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Digit, Form, Unknown, atoms_of, digit, form
 from vxc.analysis.offsets import Offsets, merge, run_of, settled
-from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths
+from vxc.analysis.wide_loop import Missed, Run, Shift, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
@@ -174,7 +174,7 @@ class _Loop:
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
         runs = [run for places in touched.values() for run in self._runs(places)]
-        if not runs:
+        if not runs or self.insts[self.at].attr("deal") and in_vain(runs, found):
             return None
         tests = self._tests(self.guard) if self.guard >= 0 else ()
         elements, limits = ([self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vxc.ir.kernel import Buffer, Inst, Operand, Value
+from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
+from vxc.ir.ops import Access
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,10 @@ class Widths:
     aligned: dict[str, int] = field(default_factory=dict)
     divides: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
+
+
+def in_vain(runs: Iterable[Run], accesses: Iterable[Access]) -> bool:
+    """Whether a loop that deals elements out would deal several in a row to a lane for shared memory alone: of global memory lanes would
+    then access elements apart, one at a time, and each sector again and again.
+    """
+    return any(a.buffer.space in GLOBAL for a in accesses) and not any(run.buffer.space in GLOBAL for run in runs)
