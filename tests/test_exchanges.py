@@ -52,6 +52,13 @@ def test_what_another_warp_holds_comes_through_shared_memory_once():
     assert ops(text).count("barrier") == 1 and "fragment f lives in registers" in remarks(text)
 
 
+def test_what_is_stored_to_after_a_copy_is_copied_again():
+    loops = "parallel i in 256 { y[i] = f[i] + f[255 - i]; } parallel i in 256 { f[i] = f[i] * 2.0; }"
+    text = kernel(f"{loops} parallel i in 256 {{ y[i] = y[i] + f[i] + f[255 - i]; }}", 256, 128).replace("out y", "inout y")
+    x = np.arange(256, dtype=np.float32)
+    assert (output(text, x=x, y=np.zeros_like(x)) == 3 * (x + x[::-1])).all()
+
+
 def test_a_tile_that_is_filled_in_part_is_not_copied():
     half = "parallel i in 32 { f[i] = x[i]; } parallel i in 32 { y[i] = f[i] + f[31 - i]; y[i + 32] = 0.0; }"
     text = kernel("", 64, 64).replace("copy(x, f);", half)

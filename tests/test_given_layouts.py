@@ -109,3 +109,22 @@ def test_layouts_that_do_not_fit(array, layout, message):
         compile(Source("k.vx", GRID.format(layout, array)))
     (found,) = caught.value.diagnostics
     assert found.code == "E0235" and found.message.startswith(message) and found.span is not None and found.help
+
+
+def test_loops_that_others_bind_do_not_store_to_half_the_replicas():
+    """A loop follows f, of which threads hold an element each, and stores to g, of which two hold each; the last loop would read both."""
+    text = """kernel k(x: f32[64], z: f32[128], out y: f32[128]) {
+        @threads(128) grid b in 1 {
+            @layout([i] -> [i, 0]) fragment f: f32[64];
+            @layout([i, r in 2] -> [i + 64 * r, 0]) fragment g: f32[64];
+            @layout([i] -> [i, 0]) fragment h: f32[128];
+            copy(x, f);
+            copy(z, h);
+            parallel i in 64 { f[i] = f[i] + 1.0; g[i] = f[i]; }
+            parallel i in 128 { y[i] = h[i] + g[i % 64]; }
+        }
+    }"""
+    x, z = np.arange(64, dtype=np.float32), np.arange(128, dtype=np.float32)
+    assert (outputs(text, x=x, z=z)["y"] == z + np.tile(x + 1, 2)).all()
+    said = "fragment g lives in shared memory, not as @layout says: not all threads that hold an element store to it"
+    assert any(said in str(remark) for remark in compiled(text).remarks)

@@ -157,6 +157,21 @@ PASSES = (
         (FILES,),
     ),
     Mutant(
+        "shuffles-mixed-up", "passes/fragment_slots.py", "of two shuffled slots a thread takes the other",
+        'b.emit("select", here, held[1], held[0])', 'b.emit("select", here, held[0], held[1])',
+        ("test_exchanges.py::test_what_a_warp_holds_comes_by_shuffles",),
+    ),
+    Mutant(
+        "stale-copy-read", "passes/exchange.py", "a copy of a tile is read after the tile has been stored to",
+        "for name in stored & valid.keys():", "for name in ():",
+        ("test_exchanges.py::test_what_is_stored_to_after_a_copy_is_copied_again",),
+    ),
+    Mutant(
+        "half-the-replicas-stored", "analysis/ownership.py", "a loop that stores to some copies of an element passes for one that stores to all",
+        "return Own(slots, len(pairs) == len(reached) * where.replicas)", "return Own(slots, True)",
+        ("test_exchanges.py::test_reads_from_anywhere", "test_given_layouts.py::test_loops_that_others_bind_do_not_store_to_half_the_replicas"),
+    ),
+    Mutant(
         "loop-index-too-narrow", "passes/narrow_indices.py", "a loop's index is 32-bit though its last step leaves that range",
         "and _fits(past)", "and _fits(self.range(stop))",
         (INDICES + "test_a_loop_index_steps_past_32_bits",),

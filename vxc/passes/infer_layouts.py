@@ -65,7 +65,8 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
     for name in (name for name in chooser.tiles if name in component):
         if name in choice.shared:
             why, loc = choice.shared[name]
-            context.missed(f"fragment {name} lives in shared memory: {why}", kernel.name, loc or declared[name])
+            instead = ", not as @layout says" if name in chooser.fixed else ""
+            context.missed(f"fragment {name} lives in shared memory{instead}: {why}", kernel.name, loc or declared[name])
             continue
         where = choice.layouts.tiles[name]
         copies = f", each in {where.replicas} threads" if where.replicas > 1 else ""
