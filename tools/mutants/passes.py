@@ -138,7 +138,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
-        "    if rest == 1:\n        step(", "    if False:\n        step(",
+        "rest = outer.radix - held.whole", "rest = 0",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
