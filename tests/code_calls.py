@@ -14,6 +14,7 @@ from flat_kernels import grid, plan_of, when
 
 from vxc.api import devices
 from vxc.api.authoring import kernel
+from vxc.api.tuned import autotune
 from vxc.cuda import nvrtc
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import read_source
@@ -58,6 +59,11 @@ def _old_nvrtc(path: Path, patch: pytest.MonkeyPatch) -> None:
 def _without_driver(path: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setitem(sys.modules, "cuda.bindings", None)
     driver_module._bindings()
+
+
+def _without_torch(path: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(sys.modules, "torch", None)
+    kernel(KERNEL.text).as_torch_op("lib::k", out=True)
 
 
 def _full(path: Path, patch: pytest.MonkeyPatch) -> None:
@@ -122,6 +128,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "E0602": (_old_nvrtc, "NVRTC "),
     "E0603": (_without_driver, "the package cuda-bindings cannot be imported"),
     "E0604": (_full, "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"),
+    "E0605": (_without_torch, "torch cannot be imported"),
     "E0701": (lambda path, patch: target("sm_1"), "vxc does not compile for `sm_1`, which is older than sm_80"),
     "E0703": (lambda path, patch: describe([1], "x"), "argument `x` is no array: a list"),
     "E0709": (lambda path, patch: stream_handle("default"), "`stream` is a str, which is no CUDA stream"),
@@ -133,6 +140,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     ),
     "E0713": (_overlap, "arguments `x` and `y` overlap in memory, and the kernel writes to one of them"),
     "E0718": (_captured, "this is the first call of `k` with such arguments, and the stream is captured into a graph"),
+    "E0719": (lambda path, patch: autotune(kernel(KERNEL.text), BM=[64]), "`k` has no generic `BM`"),
     "E0725": (_machine(plan_of(grid(*Y, "store @y, 0, %t"))), "threads 0 and "),
     "E0726": (_branch(48, 'barrier {scope="block"}'), "barrier in divergent code: not all threads of the block reach it, one does not"),
     "E0727": (_branch(32, 'barrier {scope="block"}'), "deadlock: warp 0 waits at a barrier, but warp 1 has ended (block 0)"),

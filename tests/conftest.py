@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
+from timed_cuda import TimedCuda
+from tuning_kernels import FASTER
 
-from vxc.api import devices, dispatch, workspaces
+from vxc.api import dispatch, workspaces
 from vxc.driver import Compiled
 from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
@@ -37,19 +40,47 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "gpu" in report.keywords]
-    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
-    if reasons:
+    skipped = terminalreporter.stats.get("skipped", [])
+    gpu = [report for report in skipped if "gpu" in getattr(report, "keywords", ())]  # a file that is skipped whole has none
+    reasons = {report: report.longrepr[2].removeprefix("Skipped: ") for report in skipped}
+    if gpu:
         terminalreporter.write_sep("=", "GPU tests did not run", yellow=True)
-        terminalreporter.write_line(f"{len(reasons)} skipped: {reasons[0]}")
+        terminalreporter.write_line(f"{len(gpu)} skipped: {reasons[gpu[0]]}")
+    for reason in sorted({text for report, text in reasons.items() if report not in gpu}):
+        terminalreporter.write_line(f"also skipped: {reason}")
 
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     """The driver in memory, in place of the real one."""
-    fake = FakeCuda()
-    monkeypatch.setattr(devices, "driver", lambda: fake)
-    monkeypatch.setattr("vxc.runtime.launch.driver", lambda: fake)
+    return _installed(FakeCuda(), monkeypatch)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> TimedCuda:
+    """The same with a clock."""
+    return _installed(TimedCuda(), monkeypatch)
+
+
+@pytest.fixture
+def gpu(timed: TimedCuda, monkeypatch: pytest.MonkeyPatch) -> TimedCuda:
+    """The driver with a clock, launches taking what FASTER says of their threads, and a library of arrays."""
+    timed.cost = lambda kernel, blocks: FASTER.get(kernel.attr("threads"), 1.0)
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch())
+    return timed
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a cache in it."""
+    monkeypatch.setenv("VXC_CACHE", "1")
+    monkeypatch.setenv("VXC_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    for home in ("vxc.api.devices", "vxc.runtime.launch", "vxc.cli.bench"):
+        monkeypatch.setattr(f"{home}.driver", lambda: fake)
     monkeypatch.setattr(workspaces, "_ALL", {})
     monkeypatch.setattr(Compiled, "binary", without_nvrtc(fake))
     return fake

@@ -132,7 +132,8 @@ def test_shapes_of_tiles_become_constants():
 
 def test_strides_are_told_apart_by_what_is_one():
     base = ones(8, 8)
-    for view, wanted in [(base.T, (True, False)), (base[:, 1:4], (False, True)), (base[:, ::2], (False, False)), (base[2:5], None)]:
+    views = [base.T, base[:, 1:4], base[:, ::2], base[2:5], base[::-1], base[:, ::-1], base[::-2, ::-1], base[:1][::-1]]
+    for view, wanted in zip(views, [(1, 2), (2, 1), (2, 2), None, (-2, 1), (2, -1), (-2, -1), None]):
         assert specialised(PLAIN, "plain", view).strided == ((("x", wanted),) if wanted else ())
 
 

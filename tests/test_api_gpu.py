@@ -74,6 +74,10 @@ def test_cupy_arrays_and_streams(full):
         assert cupy.array_equal(y, x + 4)
     column = cupy.arange(2000, dtype=cupy.float32).reshape(1000, 2)[:, 1]
     assert cupy.array_equal(k(column, 1), column + 1)
+    backwards = x[::-3]
+    assert cupy.array_equal(k(backwards, 1), backwards + 1)
+    k(x[::2], x[::-2], 1)
+    assert cupy.array_equal(x[::-2], x[::2] + 1)
 
 
 @pytest.fixture
@@ -245,7 +249,7 @@ def test_parts_of_rows_are_handed_on_in_graphs_and_on_two_streams(torch):
     rows = [torch.randn(64, 1 << 18, device="cuda") for _ in range(4)]
     want = [k(x) for x in rows]
     assert all(torch.allclose(y.double(), x.double().sum(1), atol=1e-2) for x, y in zip(rows, want))
-    found = [torch.zeros_like(y) for y in want]
+    found = [k(x, torch.empty_like(y)) for x, y in zip(rows, want)]  # compiled before it is captured
     streams, graphs = [torch.cuda.Stream() for _ in range(2)], [torch.cuda.CUDAGraph() for _ in range(2)]
     torch.cuda.synchronize()
     for side, (stream, graph) in enumerate(zip(streams, graphs)):

@@ -17,11 +17,11 @@ from vxc.codes import CODES
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "vxc"
 LONGEST, WIDEST = 350, 140  # lines of a file, columns of a line
-OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdirs")  # may be imported where they are used
+OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdirs", "torch")  # may be imported where they are used
 
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
-    ("source", "dtypes", "grammars", "codes", "cache"),
+    ("source", "dtypes", "grammars", "codes", "progress", "cache", "collector"),
     ("diag", "semantics"),
     ("target", "layout"),
     ("ir",),
@@ -94,6 +94,9 @@ def test_only_optional_packages_are_imported_inside_functions():
         ("vxc.api.ahead", "vxc.driver"),
         ("vxc.api.ahead", "vxc.api.shown"),  # remarks and printed IR
         ("vxc.api.dispatch", "vxc.api.host"),  # the interpreter
+        ("vxc.api.tuned", "vxc.api.tuning"),  # compiler and interpreter, where nothing is known yet
+        ("vxc.api.kernels", "vxc.api.torch_ops"),  # sizes of what the compiler has checked
+        ("vxc.api.tuned", "vxc.api.torch_ops"),
     }
     for module in MODULES.keys() - {"vxc"}:  # which names what it offers for type checkers only
         inner = imports(ast.walk(tree(module))) - imports(tree(module).body)

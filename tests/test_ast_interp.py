@@ -8,8 +8,8 @@ from ast_kernels import RNG, budget, equal, f32, out, run, typed
 
 from vxc.dtypes import F32
 from vxc.frontend.typed import Reduce, Scan
+from vxc.frontend.typed_walk import walk
 from vxc.interp import ast_stmt
-from vxc.interp.ast_machine import walk
 from vxc.semantics import dot, reduce, scan
 
 pytestmark = pytest.mark.usefixtures(budget.__name__)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vxc
-from vxc import driver
+from vxc.collector import COLLECTOR
 from vxc.cuda.emit import emit
 from vxc.diag import VxcError
 from vxc.driver import compile, compile_ir
@@ -141,8 +141,8 @@ def test_the_cycle_collector_is_off_until_the_last_thread_has_compiled():
     seen = []
     with ExitStack() as first, ExitStack() as second:
         try:
-            first.enter_context(driver._COLLECTOR.paused())
-            second.enter_context(driver._COLLECTOR.paused())
+            first.enter_context(COLLECTOR.paused())
+            second.enter_context(COLLECTOR.paused())
             first.close()  # whoever came first may end first
             seen.append(gc.isenabled())
             second.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import re
-
 import pytest
 from emit_text import body, plan, refused
 

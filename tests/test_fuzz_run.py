@@ -254,7 +254,7 @@ def test_an_interrupt_reports_what_was_done(tmp_path):
 def test_a_bar_is_for_terminals_and_a_line_now_and_then_for_others(monkeypatch):
     assert "programs" in vxc("fuzz", "-n", 2, "--on", "flat", terminal=True).err
     assert vxc("fuzz", "-n", 2, "--on", "flat").err == ""
-    monkeypatch.setattr("vxc.cli.common._FIRST_LINE", 0.0)
+    monkeypatch.setattr("vxc.progress._FIRST_LINE", 0.0)
     assert vxc("fuzz", "-n", 2, "--on", "flat").err.startswith("note: programs: 0 of 2 after 0 s\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from syntax_text import body, show, tree, value
 from vxc.diag import VxcError
 from vxc.frontend import syntax
 from vxc.frontend.build import RESERVED
+from vxc.frontend.check import check
 from vxc.frontend.node import Attr, Expr, Item, Node, Stmt, children, walk
 from vxc.frontend.parse import dump, parse, parser
 from vxc.source import Source
@@ -229,3 +231,20 @@ Module @1:1
                   value: Name name='i' @2:42
               right: Number text='0.5' value=0.5 @2:47
 """
+
+
+def test_nodes_are_frozen_and_compare_by_identity():
+    source = Source("k.vx", "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }")
+    (kernel,), (again,) = parse(source).items, parse(source).items
+    typed = check(parse(source), source, "k")
+    for item, name in ((kernel, "name"), (kernel, "span"), (typed, "name"), (typed.body[0], "span")):
+        before = getattr(item, name)
+        with pytest.raises(FrozenInstanceError):
+            setattr(item, name, before)
+        with pytest.raises(FrozenInstanceError):
+            delattr(item, name)
+        assert getattr(item, name) == before
+    with pytest.raises((AttributeError, TypeError)):
+        kernel.other = 1
+    assert kernel != again and kernel == kernel and len({kernel, again}) == 2
+    assert replace(kernel, name="other").name == "other" and kernel.name == "k"

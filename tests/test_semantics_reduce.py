@@ -25,7 +25,7 @@ def fold(values, op):
 def model(n, order, op, join, start):
     """The definition of `Order`, element by element; `join(acc, e)` adds element e to a partial."""
     v, c, lanes = order.v, order.chunk, order.lanes
-    parts = order.parts or (1 if n < 32768 else 16 if n < 262144 else 128)
+    parts = order.parts or (1 if n < 32768 else 16 if n < 262144 else 64)
     span, warp = order.span(n), min(order.lanes, 32)
     results = []
     for p in range(parts):

@@ -5,7 +5,8 @@
     python tools/bench.py --plot                                            anywhere: draw results/bench.png from the record
 
 Without a suite and a name, all that there are. How times are taken is at the top of `benching/timing.py`, cases and peers in
-`benching/cases.py`; what calls cost the host is the suite `launch`, in `benching/launches.py`. The lines of the cases that ran are
+`benching/cases.py`; what calls cost the host is the suite `launch`, in `benching/launches.py`, and what first ones do the suite `start`, in
+`benching/starts.py`. The lines of the cases that ran are
 replaced in the record, the others kept. Hand-written kernels are no part of this repository: without the folder that has them, their
 lines stay as they were.
 
@@ -25,8 +26,8 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
-from benching import launches
-from benching.cases import EVERY, SUITES, Calls, Case, Kernel, kernel
+from benching import launches, starts
+from benching.cases import EVERY, FIRST_CALLS, SUITES, Calls, Case, Kernel, kernel
 from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 from benching.timing import measured
@@ -70,7 +71,9 @@ def run(cases: list[Case | Calls], reference: Path | None) -> int:
 
 def measure(case: Case | Calls, made: Kernel | None, reference: Path | None) -> tuple[list[dict], list[str]]:
     """(lines, what is wrong)."""
-    return launches.measured(case) if isinstance(case, Calls) else measured(case, made, reference)
+    if isinstance(case, Calls):
+        return (starts if case in FIRST_CALLS else launches).measured(case)
+    return measured(case, made, reference)
 
 
 def timed(
@@ -92,7 +95,8 @@ def timed(
 
 
 def figure(row: dict) -> str:
-    return f"{row['ms']:.4f}" if "ms" in row else f"{row['us']:.2f} us"
+    shown = {"ms": ("{:.4f}", ""), "us": ("{:.2f}", " us"), "s": ("{:.3f}", " s")}
+    return next(text.format(row[unit]) + name for unit, (text, name) in shown.items() if unit in row)
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benching.cases import Kernel
-from benching.timing import graphed, in_turns, milliseconds, relative_error
+from benching.timing import graphed, relative_error
 from gpu_case import key
 
 from vxc.diag import read_source
@@ -30,6 +30,7 @@ from vxc.ir.plan import Plan
 from vxc.runtime.arrays import write_file
 from vxc.runtime.driver import driver, unavailable
 from vxc.runtime.launch import launch
+from vxc.runtime.timing import race
 from vxc.target import for_capability, occupancy, target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,7 +85,7 @@ def measured(kernels: list[Kernel]) -> list[dict]:
         out.fill_(math.nan)
         runs[at, "total"]()
         errors.append(relative_error(out, lambda _: want, [q], None))
-    times = in_turns(runs, milliseconds, ROUNDS)
+    times = race(driver(), torch.cuda.current_device(), runs, ROUNDS)
     rows = []
     for at, made in enumerate(kernels):
         partial, total = times[at, "partial"], times[at, "total"]

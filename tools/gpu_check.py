@@ -53,7 +53,8 @@ def fresh() -> int:
         print(f"failed: {line}")
     if stale:
         print(f"stale: {', '.join(stale)}: run tools/gpu_check.py on a machine with a GPU")
-    return 1 if stale or bad or not fresh_of_several() else 0
+    several = fresh_of_several()
+    return 1 if stale or bad or not several else 0
 
 
 def fresh_of_several() -> bool:

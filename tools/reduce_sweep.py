@@ -2,6 +2,7 @@
 
     python tools/reduce_sweep.py [-o FILE]      on a machine with a GPU: measures, writes results/reduce_sweep.json, or FILE
     python tools/reduce_sweep.py --fresh        anywhere: is the record of this code?
+    python tools/reduce_sweep.py --summary      anywhere: what of the record decides on the defaults
     python tools/reduce_sweep.py --plot         anywhere with matplotlib: draws results/reduce_sweep.png from it
 
 Variants are compiled side by side in all cores but one, while those that are ready are checked against float64 and timed: the median of
@@ -20,6 +21,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -38,6 +40,8 @@ LANES = (1, 4, 8, 16)
 LENGTHS = (32, 64, 128, 1000)
 MULTIPROCESSORS = 132
 SHAPES = ((MULTIPROCESSORS, 32), (MULTIPROCESSORS, 64), (MULTIPROCESSORS, 128), (MULTIPROCESSORS, 256), (0, 256))  # (grid, block)
+FEW, FULL = SHAPES[0], SHAPES[-1]
+VECTOR = 4  # elements of an f32 vector, and the default of partials
 BYTES = 1 << 27  # of each operand, both together more than the L2 cache
 BOUND = 1e-5  # of the error, relative to the sum of magnitudes
 
@@ -143,6 +147,39 @@ def fresh(path: Path) -> int:
     return 0 if current == len(VARIANTS) == len(rows) else 1
 
 
+def summary(path: Path) -> int:
+    rows = json.loads(path.read_text())["rows"]
+    print("\n".join(deciding({Variant(*(row[name] for name in Variant._fields)): row for row in rows})))
+    return 0
+
+
+def deciding(rows: dict[Variant, dict[str, Any]]) -> Iterator[str]:
+    """What the defaults of `semantics.order` are chosen by."""
+
+    def ms(chunk: int, lanes: int, hd: int, shape: tuple[int, int]) -> float:
+        return rows[Variant(chunk, lanes, hd, *shape)]["ms"]
+
+    short = [hd for hd in LENGTHS if hd <= 128]
+    whole = [(lanes, hd) for lanes, hd in product(LANES, short) if 8 <= lanes <= hd // VECTOR]
+    spread = max(max(ms(c, *at, FULL) for c in CHUNKS) / min(ms(c, *at, FULL) for c in CHUNKS) for at in whole)
+    yield f"full device, rows up to 128, 8 lanes or more, none idle: chunks differ by {spread - 1:.1%} at most"
+    alone = [rows[Variant(c, 1, hd, *FULL)]["ratio"] for c, hd in product(CHUNKS, short)]
+    yield f"full device, rows up to 128, one lane a row: {min(alone):.2f} to {max(alone):.2f} times the least"
+    for lanes, shape in product((8, 16), (FEW, FULL)):
+        times = ms(VECTOR, lanes, 1000, shape) / ms(0, lanes, 1000, shape)
+        text = f"{times:.2f} times single-shot, which takes {rows[Variant(0, lanes, 1000, *shape)]['registers']} registers"
+        yield f"{_words(shape)}, rows of 1000, {lanes} lanes, {VECTOR} partials: {text}"
+    one = [(lanes, VECTOR * lanes, shape) for lanes, shape in product((8, 16), SHAPES) if shape[0]]
+    for chunks in ((1,), tuple(c for c in CHUNKS if c > VECTOR)):
+        times = [ms(c, *at) / ms(VECTOR, *at) for c, at in product(chunks, one)]
+        text = f"{min(times):.2f} to {max(times):.2f} times {VECTOR} partials"
+        yield f"132 blocks, a vector a lane, {', '.join(map(str, chunks))} partials: {text}"
+
+
+def _words(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} blocks of {shape[1]}" if shape[0] else "full device"
+
+
 def plot(path: Path) -> int:
     """A table of ratios, chunk x lanes, for each length and each number of threads."""
     from matplotlib.figure import Figure
@@ -168,9 +205,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", dest="path", type=Path, default=RECORD, help="where to write, or what to draw")
     parser.add_argument("--plot", action="store_true", help="draw what was measured")
+    parser.add_argument("--summary", action="store_true", help="say what decides on the defaults")
     parser.add_argument("--fresh", action="store_true", help="see whether the record is of this code; needs no GPU")
     given = parser.parse_args()
-    return (plot if given.plot else fresh if given.fresh else sweep)(given.path)
+    return (plot if given.plot else fresh if given.fresh else summary if given.summary else sweep)(given.path)
 
 
 if __name__ == "__main__":

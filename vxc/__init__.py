@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vxc.api.authoring import Module, elementwise, jit, kernel, load, reduction
     from vxc.api.errors import CompileError, LaunchError, NoDeviceError
     from vxc.api.kernels import Kernel
+    from vxc.api.tuned import Tuned, autotune
     from vxc.diag import VxcError
     from vxc.driver import compile
     from vxc.source import Source
@@ -25,13 +26,14 @@ _HOMES = {
     "compile": "vxc.driver", "Source": "vxc.source", "VxcError": "vxc.diag",
     "load": "vxc.api.authoring", "kernel": "vxc.api.authoring", "jit": "vxc.api.authoring", "Module": "vxc.api.authoring",
     "elementwise": "vxc.api.authoring", "reduction": "vxc.api.authoring", "Kernel": "vxc.api.kernels",
+    "autotune": "vxc.api.tuned", "Tuned": "vxc.api.tuned",
     "Compiled": "vxc.api.ahead", "ShapeDtype": "vxc.api.ahead",
     "CompileError": "vxc.api.errors", "LaunchError": "vxc.api.errors", "NoDeviceError": "vxc.api.errors",
 }  # fmt: skip
 
 __all__ = [
     "__version__", "target", "compile", "Source", "VxcError", "load", "kernel", "jit", "Module", "elementwise", "reduction", "Kernel",
-    "Compiled", "ShapeDtype", "CompileError", "LaunchError", "NoDeviceError",
+    "autotune", "Tuned", "Compiled", "ShapeDtype", "CompileError", "LaunchError", "NoDeviceError",
 ]  # fmt: skip
 
 

@@ -101,6 +101,7 @@ _ERRORS = {
     "E0602": "an architecture that this NVRTC does not know",
     "E0603": "no CUDA driver, device or bindings",
     "E0604": "a CUDA call that failed",
+    "E0605": "a Python package that is not installed",
     # E07xx: targets, arguments and launches
     "E0701": "an unknown target",
     "E0702": "CUDA text that NVRTC rejects",
@@ -111,7 +112,7 @@ _ERRORS = {
     "E0707": "a scalar argument that does not fit its type",
     "E0708": "a missing or unknown argument",
     "E0709": "a malformed argument",
-    "E0710": "an array file that cannot be read",
+    "E0710": "a file of arrays or of tuned kernels that cannot be read",
     "E0711": "a file that cannot be written",
     "E0712": "a launch beyond the limits of the device",
     "E0713": "an output that overlaps another array",
@@ -120,6 +121,7 @@ _ERRORS = {
     "E0716": "a block that needs more shared memory than there is",
     "E0717": "a thread that needs more local memory than there is",
     "E0718": "a first call while a graph is captured",
+    "E0719": "a kernel that cannot be tuned",
     # E072x: faults that the interpreters and --debug builds find while a kernel runs
     "E0720": "an index out of range",
     "E0721": "a read of an element that nothing has written",

@@ -6,13 +6,11 @@ made when they are first asked for.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Lock
 
+from vxc.collector import COLLECTOR
 from vxc.cuda.cached import Job
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
@@ -31,34 +29,6 @@ from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
 from vxc.target import DEFAULT_ARCH, Target, target as target_of
-
-
-class _Collector:
-    """The cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically.
-
-    It is the process's, so threads that compile at the same time count: the first turns it off, the last one on again if it was on.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.compiling, self.was_on = Lock(), 0, False
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        with self.lock:
-            if not self.compiling:
-                self.was_on = gc.isenabled()
-                gc.disable()
-            self.compiling += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.compiling -= 1
-                if not self.compiling and self.was_on:
-                    gc.enable()
-
-
-_COLLECTOR = _Collector()
 
 
 @dataclass(frozen=True)
@@ -102,7 +72,7 @@ class Compiled:
     @cached_property
     def cuda(self) -> str:
         """The CUDA C++ text. Raises VxcError (E0402, E0715)."""
-        with _COLLECTOR.paused():
+        with COLLECTOR.paused():
             return emit(self.plan, debug=self.debug, bounds=self.max_registers is None)
 
     @cached_property
@@ -146,7 +116,7 @@ def compile(
     the chunk of reductions that do not say theirs. Raises VxcError with all that is wrong with the source (E01xx to E04xx), E0234
     for no such kernel, E0701 for no such arch, E0716.
     """
-    with _COLLECTOR.paused():
+    with COLLECTOR.paused():
         module = parse(source)
         chosen = name or only(program_names(module) or kernel_names(module), source)
         typed = check(module, source, chosen, defines, reduce_chunk=reduce_chunk)
@@ -164,7 +134,7 @@ def compile_plan(
     tile: Plan, typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
 ) -> Compiled:
     """A plan at stage=tile that stands for `typed`, compiled. Raises as `compile_typed`."""
-    with _COLLECTOR.paused():
+    with COLLECTOR.paused():
         return _finished(Compiled(tile, target_of(target), typed, typed.source, debug, maxrregcount))
 
 
@@ -174,7 +144,7 @@ def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = Fals
     text = plan.kernels[0].source if plan.kernels else None
     compiled = Compiled(_resumable(plan), target_of(target), None, text, debug, maxrregcount)
     try:
-        with _COLLECTOR.paused():
+        with COLLECTOR.paused():
             return _finished(compiled)
     except PipelineError as error:
         hint = f"the passes are {', '.join(p.name for p in PIPELINE.passes)}: list those that have run, from the first on"

@@ -1,11 +1,12 @@
 """What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
 
-A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). One is no sample: `LAUNCH`, what a call costs the
-host. Nothing here needs a GPU.
+A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Some are no samples: `LAUNCH`, what a call costs the
+host, and `FIRST_CALLS`, what the first one in a process does. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from vxc.source import Source
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TIMING = Path(__file__).parent / "timing.py"
+CLOCK = ROOT / "vxc" / "runtime" / "timing.py"
 ALWAYS = ("copy", "torch", "inductor")
 EPSILON = 1e-5
 
@@ -113,7 +115,7 @@ CASES = (
 
 
 class Calls(NamedTuple):
-    """What calls cost the host, timed by `launches`."""
+    """What calls cost the host, timed by `launches`, and first ones by `starts`."""
 
     suite: str
     name: str
@@ -126,7 +128,8 @@ LAUNCH = Calls(
     ("vxc", "vxc_changing", "vxc_out", "vxc_bound", "driver", "cupy", "vxc_cupy", "pycuda", "vxc_pycuda", "vxc_numba", "torch",
      "torch_empty", "triton"),
 )  # fmt: skip
-EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH)
+FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cupy")) for kind in ("cold", "warm"))
+EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH, *FIRST_CALLS)
 SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))
 
 
@@ -147,7 +150,8 @@ def compiled(case: Case, arch: str) -> Compiled:
 def facts(case: Case, made: Compiled) -> dict[str, str]:
     """How the line of `vxc` says what ran: sample, arch, the -D of `vxc compile`, and the key of all this."""
     flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
-    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": key(made, TIMING)}
+    both = hashlib.sha256(key(made, TIMING).encode() + CLOCK.read_bytes()).hexdigest()[:32]
+    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": both}
 
 
 def kernel(case: Case, arch: str) -> Kernel:

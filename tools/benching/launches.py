@@ -15,10 +15,11 @@ from typing import Any
 
 from benching.cases import Calls
 from benching.record import calls_key
-from benching.timing import Problem, in_turns
+from benching.timing import Problem
 
 import vxc
 from vxc.runtime.driver import driver
+from vxc.runtime.timing import in_turns
 
 CALLS, ROUNDS, WARM = 1_000, 10, 50
 KERNEL = "kernel shifted(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
@@ -125,7 +126,7 @@ def microseconds(call: Callable, arguments: tuple, drain: Callable[[], None]) ->
 def line(case: Calls, impl: str, us: float, floor: float, device: str) -> dict:
     """`over` is what the call costs more than the floor."""
     known = {"suite": case.suite, "case": case.name, "impl": impl, "us": round(us, 3), "over": round(us - floor, 3)}
-    return {**known, "device": device, "key": calls_key(impl)}
+    return {**known, "device": device, "key": calls_key(case.suite, impl)}
 
 
 SAID = {

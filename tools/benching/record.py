@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from benching.cases import EVERY, ROOT, TIMING, Calls, Case, compiled, facts
+from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, compiled, facts
 
 from vxc.runtime.arrays import write_file
 
@@ -16,7 +16,11 @@ HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
 FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "peers.py", "triton": "triton_kernels.py",
          "reference": "reference.py"}  # fmt: skip
-FAST_PATH = ("dispatch.py", "fronts.py", "libraries.py", "prepared.py")  # of vxc/api, what a call from Python goes through
+CALLS = {
+    "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/libraries.py", "api/prepared.py")),
+    "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
+}
+"""By suite of calls: the file that makes them, and those of vxc that they go through."""
 
 
 def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: str, facts: dict[str, str]) -> dict:
@@ -28,13 +32,14 @@ def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: s
 
 def peer_key(case: Case, impl: str) -> str:
     """Hash of the case and of the files that run it."""
-    texts = (repr(case).encode(), TIMING.read_bytes(), (HERE / FILES[impl]).read_bytes())
+    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), (HERE / FILES[impl]).read_bytes())
     return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
 
 
-def calls_key(impl: str) -> str:
-    """Hash of what decides what a call does: the file that makes it, and of ours also the fast path."""
-    files = [HERE / "launches.py", *(ROOT / "vxc" / "api" / name for name in FAST_PATH if impl.startswith("vxc"))]
+def calls_key(suite: str, impl: str) -> str:
+    """Hash of what decides what a call does: the file that makes it, and of ours also what it goes through."""
+    own, through = CALLS[suite]
+    files = [HERE / own, *(ROOT / "vxc" / name for name in through if impl.startswith("vxc"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:32]
 
 
@@ -77,7 +82,7 @@ def stale(rows: Iterable[dict], cases: Iterable[Case | Calls]) -> list[tuple[str
 def key_now(case: Case | Calls, row: dict) -> str:
     """The key that a line of the case would get from this code, for the arch that it was recorded for."""
     if isinstance(case, Calls):
-        return calls_key(row["impl"])
+        return calls_key(case.suite, row["impl"])
     if row["impl"] == "vxc":
         return facts(case, compiled(case, row["arch"]))["key"]
     return peer_key(case, row["impl"])

@@ -5,19 +5,18 @@ Method, the same for all implementations of a case:
 - Inputs are random normal numbers (bytes: all values), shared by all. Outputs hold NaN before the run that is checked. The error is
   the greatest difference from torch's result in float64 over the greatest magnitude; beyond `TOLERANCE` a result is no result.
 - A call is captured in a CUDA graph once it has run twice, and what is timed is the replay of the graph. Python, launch checks
-  and allocation cost the host more than short kernels run, and `do_bench`, which records an event before and after each call,
-  would count the time in which the device waits for them. A replay costs the host less than the flush of L2 before it takes, and
-  the device half a microsecond. One call is timed as it is, `torch.Tensor.copy_`: the driver, to which torch leaves it, took
-  half as long again in a graph, and the call costs the host little.
-- `triton.testing.do_bench` flushes L2 before each replay and gives the median of `REP` milliseconds. All implementations take
-  turns for `ROUNDS` rounds, and a figure is the median of its rounds. So figures of one case compare; those of two runs do not.
+  and allocation cost the host more than short kernels run, and events around a call would count the time in which the device
+  waits for them. A replay costs the host less than the flush of L2 before it takes, and the device half a microsecond. One call
+  is timed as it is, `torch.Tensor.copy_`: the driver, to which torch leaves it, took half as long again in a graph, and the call
+  costs the host little.
+- `vxc.runtime.timing` flushes L2 before each replay and has all implementations take turns for some rounds. A figure is the median of
+  its rounds. So figures of one case compare; those of two runs do not.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,13 +26,12 @@ from benching.record import line, peer_key
 from benching.reference import prepared
 
 from vxc.binding import ArrayParam, signature
+from vxc.runtime.driver import driver
 from vxc.runtime.launch import launch
+from vxc.runtime.timing import Run, race
 
-ROUNDS = 7
-WARMUP, REP = 5, 20  # milliseconds
 CHUNK = 1 << 24  # elements that are checked at once
 TOLERANCE = {"f16": 2e-3, "f32": 1e-5}
-Run = Callable[[], None]
 VERSIONS = {"copy": "triton", "torch": "torch", "inductor": "torch", "triton": "triton", "cupy": "cupy"}
 
 
@@ -158,21 +156,6 @@ def relative_error(out: Any, exact: Callable[..., Any], inputs: list[Any], along
     return math.nan if any(map(math.isnan, ends)) else max(ends) / max(max(sizes), 1e-300)
 
 
-def milliseconds(run: Run) -> float:
-    from triton.testing import do_bench
-
-    return do_bench(run, warmup=WARMUP, rep=REP, return_mode="median")
-
-
-def in_turns(runs: Mapping[Hashable, Run], timer: Callable[[Run], float], rounds: int = ROUNDS) -> dict[Hashable, float]:
-    """The median of each run's times, all running once in each round."""
-    times: dict[Hashable, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            times[name].append(timer(run))
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 class Times(NamedTuple):
     """By implementation, milliseconds and errors; what is wrong with the others; bytes of all arrays."""
 
@@ -183,6 +166,8 @@ class Times(NamedTuple):
 
 
 def timed(case: Case, kernel: Kernel, reference: Path | None) -> Times:
+    import torch
+
     data, runs, errors, problems = arrays(case, kernel), {}, {}, []
     for impl in ("vxc", *case.peers):
         if impl != "reference" or reference:
@@ -192,7 +177,7 @@ def timed(case: Case, kernel: Kernel, reference: Path | None) -> Times:
                 runs[impl] = run
             except Exception as found:  # of whatever library: the others still run, and the caller fails at the end
                 problems.append(f"{case.suite} {case.name} {impl}: {type(found).__name__}: {found}")
-    return Times(in_turns(runs, milliseconds), errors, problems, data.nbytes)
+    return Times(race(driver(), torch.cuda.current_device(), runs), errors, problems, data.nbytes)
 
 
 def measured(case: Case, kernel: Kernel, reference: Path | None) -> tuple[list[dict], list[str]]:

@@ -15,7 +15,7 @@ from vxc.frontend.lower import lower
 from vxc.frontend.node import walk
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import Declare, Expr, Loop, Reduce, TypedKernel, Var
-from vxc.interp.ast_machine import walk as walk_typed
+from vxc.frontend.typed_walk import walk as walk_typed
 from vxc.source import Source
 
 
@@ -34,7 +34,7 @@ def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
 
 def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Compiled:
     """The plan for a target, passes run. Raises `VxcError` with all that is wrong with the source."""
-    typed = _checked(recipe, dict(specialisation.defines))
+    typed = checked(recipe, dict(specialisation.defines))
     plan = lower(typed)
     if specialisation.strided:
         plan = with_strides(plan, dict(specialisation.strided))
@@ -43,10 +43,11 @@ def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Com
 
 def row_dims(recipe: Recipe, defines: Mapping[str, Define]) -> frozenset[str]:
     """Dimensions that are, or are part of, the length of a row or the shape of an array of a block or thread. Raises `VxcError`."""
-    return frozenset(_row_dims(_checked(recipe, defines)))
+    return frozenset(_row_dims(checked(recipe, defines)))
 
 
-def _checked(recipe: Recipe, defines: Mapping[str, Define]) -> Typed:
+def checked(recipe: Recipe, defines: Mapping[str, Define]) -> Typed:
+    """The typed kernel or program. Raises `VxcError`."""
     return check(_parsed(recipe.source), recipe.source, recipe.name, defines, reduce_chunk=recipe.reduce_chunk)
 
 

@@ -97,9 +97,8 @@ class Calls:
         asked = None if stream is None else stream_handle(stream)
         views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
         for name, found in views.items():
-            _reachable(name, found, arrays[name])
-        said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
-        device = device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
+            reachable(name, found, arrays[name])
+        device = place_of(driver, arrays, views)
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
         driver.adopt(device)
@@ -108,11 +107,12 @@ class Calls:
             outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
         views |= {name: view(array, name) for name, array in outs.items()}
         declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
+        placed = {name: found.upwards for name, found in views.items()}
         for name, param in declared.items():
-            check_view(param, views[name])
-        check_overlap(views, declared)
+            check_view(param, placed[name])
+        check_overlap(placed, declared)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
-        values = (*(views[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
+        values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
         every = {**arrays, **outs}
         results = tuple(every[p.name] for p in self.params if p.mode == "out")
@@ -153,9 +153,9 @@ class Calls:
 
     def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:
         for name, found in views.items():
-            _upwards(name, found)
             check_spread(name, found, next(p.mode for p in self.params if p.name == name))
         made = self.built(self.specialise(views), self.target or arch_of(driver, device))
+        views = {name: found.upwards for name, found in views.items()}
         params = signature(made.plan.params)
         declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
         binding = bind_plan(made.plan, described(views, declared), scalars, source=made.source)
@@ -192,19 +192,19 @@ def _handle(stream: int) -> int:
     return 0 if stream == 1 else stream
 
 
-def _reachable(name: str, found: ArrayView, array: Any) -> None:
+def place_of(driver: Driver, arrays: Mapping[str, Any], views: Mapping[str, ArrayView]) -> int:
+    """The device that all arrays lie on; where all are empty, that which the first says it is on, else the current one. Raises E0703."""
+    said = {name: place for name, array in arrays.items() if (place := ordinal(array)) is not None}
+    return device_of(driver, views, said, next(iter(said.values()), driver.current_device()))
+
+
+def reachable(name: str, found: ArrayView, array: Any) -> None:
+    """Refuses an array in CPU memory (E0703)."""
     if found.device == CPU:
         kind = f"{type(array).__module__}.{type(array).__qualname__}"
         message = f"argument `{name}` lies in CPU memory ({kind}), and a kernel on the GPU reaches that of its device only"
         hint = 'move it to the device, or run on the CPU with device="cpu"; NumPy arrays are copied there and back if all arrays are'
         raise VxcError(Diagnostic("E0703", message, help=hint))
-
-
-def _upwards(name: str, found: ArrayView) -> None:
-    """Refuses negative strides, which kernels cannot have (E0706)."""
-    if found.size and any(stride < 0 for stride, extent in zip(found.strides, found.shape) if extent > 1):
-        message = f"argument `{name}` has strides {list(found.strides)}, and a kernel steps through memory upwards"
-        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
 
 
 def check_spread(name: str, found: ArrayView, mode: str) -> None:

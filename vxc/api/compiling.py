@@ -20,6 +20,7 @@ from vxc.api.signatures import Signature, of_plain, plain
 from vxc.api.specialise import Define, Recipe, Specialisation, generics_of, sizes, units
 from vxc.binding import row_major
 from vxc.cache.places import key_of, store
+from vxc.collector import COLLECTOR
 from vxc.cuda.cached import recalled
 from vxc.cuda.nvrtc import Binary, toolchain
 from vxc.diag import VxcError
@@ -43,9 +44,10 @@ class Built:
 
 def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Compiled:
     """The plan for a target, passes run. Raises `VxcError` with all that is wrong with the source."""
-    from vxc.api import building
+    with COLLECTOR.paused():
+        from vxc.api import building
 
-    return building.compiled(recipe, specialisation, target)
+        return building.compiled(recipe, specialisation, target)
 
 
 def remembered(recipe: Recipe, specialisation: Specialisation, target: str) -> Built | None:
@@ -87,9 +89,10 @@ def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
     found = _kept(key) if key else None
     if found:
         return tuple(map(of_plain, found["kernels"])), found["alone"]
-    from vxc.api import building
+    with COLLECTOR.paused():
+        from vxc.api import building
 
-    kernels, alone = building.signatures(source)
+        kernels, alone = building.signatures(source)
     if key:
         _keep(key, ", ".join(k.name for k in kernels), {"kernels": [plain(k) for k in kernels], "alone": alone})
     return kernels, alone
@@ -101,9 +104,10 @@ def _row_dims(recipe: Recipe, defines: tuple[tuple[str, Define], ...]) -> frozen
     found = _kept(key) if key else None
     if found:
         return frozenset(found["rows"])
-    from vxc.api import building
+    with COLLECTOR.paused():
+        from vxc.api import building
 
-    rows = building.row_dims(recipe, dict(defines))
+        rows = building.row_dims(recipe, dict(defines))
     if key:
         _keep(key, recipe.name, {"rows": sorted(rows)})
     return rows
@@ -141,9 +145,10 @@ class Specialiser:
         return Specialisation(tuple(sorted({**dict(first), **rows}.items())), strided)
 
     def _is_strided(self, name: str, view: ArrayView) -> bool:
-        """Whether an array is declared without pitches and has some; one of another rank is refused later on."""
+        """Whether an array lies otherwise than it is declared; one of another rank is refused later on."""
         param = next(p for p in self.signature.params if p.name == name)
-        return len(param.dims) == len(view.shape) and not param.pitched and not dense(view)
+        backwards = any(unit < 0 for unit in units(view))
+        return len(param.dims) == len(view.shape) and view.size > 0 and (backwards or not param.pitched and not dense(view))
 
 
 def dense(view: ArrayView) -> bool:

@@ -24,8 +24,10 @@ class NoDeviceError(LaunchError):
     """There is no GPU, driver or package to run on. Its str says what to install, as `vxc doctor` does."""
 
 
-_NO_DEVICE = ("E0603",)
-_OF_CALLS = ("E0604", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0712", "E0713", "E0714", "E0718")
+_NO_DEVICE = ("E0603", "E0605")
+_OF_CALLS = (
+    "E0604", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0710", "E0711", "E0712", "E0713", "E0714", "E0718", "E0719",
+)  # fmt: skip
 _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
 

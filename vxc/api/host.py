@@ -26,7 +26,7 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
     arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.compiled(calls.specialise(_dense(views)), calls.target or DEFAULT_ARCH)
+    made = calls.compiled(calls.specialise(dense_views(views)), calls.target or DEFAULT_ARCH)
     _check_outputs(made.tile, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
@@ -43,7 +43,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
             message = f"argument `{name}` is a {kind}, and `device=` says where NumPy arrays are copied"
             raise VxcError(Diagnostic("E0703", message, help="leave `device=` out for arrays on a device; move others there"))
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.built(calls.specialise(_dense(views)), calls.target or arch_of(driver, device))
+    made = calls.built(calls.specialise(dense_views(views)), calls.target or arch_of(driver, device))
     _check_outputs(made.plan, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
@@ -68,7 +68,7 @@ def _check_outputs(plan: Plan, views: Mapping[str, ArrayView]) -> None:
     check_overlap(views, declared)
 
 
-def _dense(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
+def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
     """As copies of the arrays lie: NumPy's strides are no matter."""
     return {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
 

@@ -94,6 +94,20 @@ class Kernel(Dispatched):
             stream = options.get("stream")
             return bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
 
+    def as_torch_op(self, name: str, *, out: bool = False) -> Any:
+        """Registers the kernel as the operator `name` ("namespace::name") of torch, for `torch.compile` and export; gives the operator.
+
+        It takes the arguments that are not `out` by position, and gives new tensors for those that are. With `out=True` it takes all,
+        writes the `out` ones, and gives nothing. Arrays are tensors, all on one GPU, or all in CPU memory, where the kernel is
+        interpreted. There is no derivative: give the result's `register_autograd` one. A name registered before is taken over.
+
+        Raises `NoDeviceError` where torch cannot be imported, `LaunchError` for a name that is none or a kernel without array arguments.
+        """
+        from vxc.api.torch_ops import operator
+
+        with translated(self.name):
+            return operator(self, self._calls.recipe, self._signature, name, out)
+
     def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
 

@@ -19,7 +19,8 @@ from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
 Define = int | bool | DType
-Units = tuple[bool, ...]  # for each dimension, whether its stride is 1
+Units = tuple[int, ...]
+"""For each dimension 1 where its elements are neighbours, else 2; -1 and -2 where they lie in the other direction."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Recipe:
 @dataclass(frozen=True)
 class Specialisation:
     """`defines` gives generics and constant dimensions, by name in alphabetical order; `strided` the arrays that are declared
-    contiguous and are not, each with the dimensions along which its elements are neighbours.
+    contiguous and are not, and those of which a dimension runs backwards, each with how it lies.
     """
 
     defines: tuple[tuple[str, Define], ...] = ()
@@ -99,4 +100,5 @@ def sizes(kernel: Signature, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
 
 
 def units(view: ArrayView) -> Units:
-    return tuple(stride == 1 and extent > 1 for extent, stride in zip(view.shape, view.strides))
+    steps = (stride if extent > 1 else 0 for extent, stride in zip(view.shape, view.strides))
+    return tuple((-1 if step < 0 else 1) * (1 if abs(step) == 1 else 2) for step in steps)

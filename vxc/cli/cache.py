@@ -9,8 +9,9 @@ import click
 
 from vxc.cache.places import folder, limit
 from vxc.cache.store import Entry, Store
-from vxc.cli.common import note, print_json, print_table
+from vxc.cli.common import print_json, print_table
 from vxc.diag import unwritable
+from vxc.progress import note
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import PurePath
-from time import monotonic
 from typing import Any
 
 import click
@@ -175,50 +173,6 @@ def show(error: VxcError) -> Status:
     print(render_all(error.diagnostics, colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR")), file=sys.stderr)
     lacking = all(d.code.startswith("E06") for d in error.diagnostics)
     return Status.ENVIRONMENT if lacking else Status.INPUT
-
-
-def note(text: str) -> None:
-    """A remark beside the results, on standard error."""
-    print(f"note: {text}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def progress(text: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Says on standard error how many of so many items (None: of unknown number) are done; gives what to call with how many more are.
-
-    On a terminal that is a bar, elsewhere a line once in a while.
-    """
-    if not sys.stderr.isatty():
-        yield _lines(text, total)
-        return
-    if total in (0, 1):
-        yield lambda more: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    # Without a thread of its own that redraws: processes may be forked meanwhile.
-    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda more: bar.update(task, advance=more, refresh=True)
-
-
-_FIRST_LINE = 20.0  # seconds; each further one after half as long again
-
-
-def _lines(text: str, total: int | None) -> Callable[[int], None]:
-    start = monotonic()
-    done, due = 0, _FIRST_LINE
-
-    def advance(more: int) -> None:
-        nonlocal done, due
-        done += more
-        passed = monotonic() - start
-        if passed >= due:
-            due = 1.5 * passed
-            note(f"{text}: {done:,}{'' if total is None else f' of {total:,}'} after {passed:.0f} s")
-
-    return advance
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import click
 
-from vxc.cli.common import Settings, is_ir, kernel_options, note, print_json
+from vxc.cli.common import Settings, is_ir, kernel_options, print_json
 from vxc.cli.compiling import build_all, resources
 from vxc.cli.output import names_folder, refuse_terminal, write
 from vxc.diag import listed, read_source
@@ -19,6 +19,7 @@ from vxc.frontend.syntax import Kernel
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_plan
 from vxc.pipeline import PASSES
+from vxc.progress import note
 from vxc.runtime.arrays import make_folder
 from vxc.source import Source
 

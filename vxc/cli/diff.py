@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from vxc.cli.common import Settings, Status, kernel_options, note, print_json, progress, read_module, show, typed_kernels
+from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, typed_kernels
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
@@ -14,6 +14,7 @@ from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
 from vxc.inputs import Call, complete
 from vxc.pipeline import PASSES
+from vxc.progress import note, progress
 from vxc.runtime.driver import unavailable
 
 RANDOM_SETS, SPECIAL = 3, "special values"

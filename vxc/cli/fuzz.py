@@ -12,13 +12,14 @@ from time import monotonic
 
 import click
 
-from vxc.cli.common import Status, is_ir, note, print_json, progress, show
+from vxc.cli.common import Status, is_ir, print_json, show
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import UNREACHED, known
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure
 from vxc.fuzz.pool import Unfinished
 from vxc.fuzz.run import MOST_REJECTED, SHRINK, Found, Run, again, outcomes, settle
+from vxc.progress import note, progress
 from vxc.runtime.driver import driver, unavailable
 from vxc.target import for_capability
 

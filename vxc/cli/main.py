@@ -18,7 +18,7 @@ import click
 from vxc.cli.common import Status, show
 from vxc.diag import VxcError, told, unwritable
 
-COMMANDS = ("check", "run", "compile", "diff", "explain", "fuzz", "opt", "ops", "passes", "doctor", "cache")
+COMMANDS = ("check", "run", "compile", "diff", "explain", "bench", "fuzz", "opt", "ops", "passes", "doctor", "cache")
 """Each is the click command `command` of `vxc.cli.NAME`."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

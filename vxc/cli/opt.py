@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import click
 
-from vxc.cli.common import TEXT, Settings, kernel_options, note, print_json
+from vxc.cli.common import TEXT, Settings, kernel_options, print_json
 from vxc.cli.compiling import arch, plan_texts
 from vxc.diag import Diagnostic, VxcError, read_source
 from vxc.ir.plan import Plan
@@ -14,6 +14,7 @@ from vxc.ir.printer import print_plan
 from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, Pass, Pipeline, PipelineError, run_pass
 from vxc.pipeline import PASSES
+from vxc.progress import note
 from vxc.source import Source
 from vxc.target import target
 

@@ -9,7 +9,7 @@ from functools import partial
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, note, pairs, print_json, read_module
+from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, pairs, print_json, read_module
 from vxc.cli.compiling import build, resources
 from vxc.cli.output import refuse_terminal, write
 from vxc.diag import Diagnostic, VxcError, listed
@@ -19,6 +19,7 @@ from vxc.dtypes import from_numpy
 from vxc.frontend.check import check
 from vxc.frontend.typed import TypedKernel
 from vxc.inputs import complete, generics_of, read_arguments
+from vxc.progress import note
 from vxc.runtime.arrays import save_array
 from vxc.runtime.driver import unavailable
 

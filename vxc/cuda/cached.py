@@ -38,7 +38,7 @@ class Job:
         options = {"max_registers": self.max_registers, "line_info": self.line_info}
         made = compile_cuda(self.text, self.name, self.arch, self.fp, **options, sources=sources)
         if kept:
-            kept.put(self.key, ", ".join(made.kernels), _bytes(made))
+            kept.put(self.key, ", ".join(made.kernels), to_bytes(made))
         return made
 
 
@@ -46,17 +46,18 @@ def recalled(key: str) -> Binary | None:
     """The machine code that is kept under a key."""
     kept = store()
     data = kept.get(key) if kept else None
-    return None if data is None else _binary(data)
+    return None if data is None else of_bytes(data)
 
 
-def _bytes(binary: Binary) -> bytes:
+def to_bytes(binary: Binary) -> bytes:
     """A line of JSON, then the machine code."""
     kernels = {name: asdict(used) for name, used in binary.kernels.items()}
     facts = {"arch": binary.arch, "ptx": binary.ptx, "log": binary.log, "kernels": kernels}
     return json.dumps(facts).encode() + b"\n" + binary.cubin
 
 
-def _binary(data: bytes) -> Binary:
+def of_bytes(data: bytes) -> Binary:
+    """What `to_bytes` was given."""
     line, _, cubin = data.partition(b"\n")
     facts = json.loads(line)
     return Binary(facts["arch"], cubin, facts["ptx"], facts["log"], {name: Resources(**used) for name, used in facts["kernels"].items()})

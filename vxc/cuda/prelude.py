@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 FILES = ("integers", "extremes", "elementary", "stored", "random", "conversions", "memory", "threads")
 
@@ -47,7 +47,7 @@ def identifiers(text: str) -> set[str]:
 @cache
 def blocks() -> tuple[Block, ...]:
     """The helpers in order; several blocks of one name are overloads or specialisations."""
-    folder = files("vxc.cuda").joinpath("device")
+    folder = Path(__file__).parent / "device"
     texts = (folder.joinpath(f"{name}.cuh").read_text(encoding="utf-8") for name in FILES)
     return tuple(_block(part) for text in texts for part in text.strip().split("\n\n")[1:])
 

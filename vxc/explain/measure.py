@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -54,7 +54,7 @@ def measure(compiled: Compiled, call: Call) -> Measured:
     plan, counters = compiled.plan, Counters(MOST_BLOCKS)
     binding = bind_plan(plan, {name: describe(a) for name, a in call.arrays.items()}, call.scalars, call.dims, compiled.source)
     calls = schedule(plan, binding, compiled.source)
-    sizes = {b.name: _bytes(b, binding.shapes[b.name]) for b in plan.buffers} | {w.name: w.nbytes for w in calls.workspaces}
+    sizes = {b.name: nbytes(b, binding.shapes[b.name]) for b in plan.buffers} | {w.name: w.nbytes for w in calls.workspaces}
     grids = {launch.kernel.name: launch.grid for launch in calls.launches}
     arrays = {b.name: f"{b.dtype}[{', '.join(map(str, binding.shapes[b.name]))}]" for b in plan.buffers}
     note = ""
@@ -68,7 +68,8 @@ def measure(compiled: Compiled, call: Call) -> Measured:
     return Measured(counters, grids, sizes, arrays, calls, note)
 
 
-def _bytes(buffer: Buffer, shape: tuple[int, ...]) -> int:
+def nbytes(buffer: Buffer, shape: Sequence[int]) -> int:
+    """Of an array of that shape; 4-bit elements lie two to a byte."""
     return -(-prod(shape) * buffer.dtype.bits // 8)
 
 

@@ -18,6 +18,7 @@ from vxc.frontend.build import Build, Fault
 from vxc.frontend.node import Node, fields
 from vxc.frontend.syntax import Module
 from vxc.frontend.syntax_errors import explain_character, explain_token
+from vxc.layout.text import LayoutTree
 from vxc.source import Source, Span
 
 _MOST_ERRORS = 20
@@ -88,5 +89,9 @@ def _below(node: Node) -> Iterator[tuple[str, Node]]:
             yield from (("", part) for part in value if isinstance(part, Node))
 
 
+TABLES = {"vx": Build(), "layout": LayoutTree()}
+"""The grammars that have a table beside them, with their callbacks."""
+
 if __name__ == "__main__":
-    print(grammars.write_table("vx", Build()))
+    for name, callbacks in TABLES.items():
+        print(grammars.write_table(name, callbacks))

@@ -18,9 +18,10 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import F64, I8, DType
 from vxc.frontend.typed import Array, Atomic, Copy, Load
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
+from vxc.frontend.typed_walk import walk
 from vxc.interp.ast_binding import bind_code, strides_of
 from vxc.interp.ast_expr import EXPRESSIONS
-from vxc.interp.ast_machine import Code, Machine, walk
+from vxc.interp.ast_machine import Code, Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Scope
 from vxc.interp.ast_stmt import STATEMENTS

@@ -15,6 +15,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend.typed import Array, Const, Declare, Loop, Op, Reduce, Symbol, TypedKernel, Var, Window
 from vxc.frontend.typed_program import TypedProgram
+from vxc.frontend.typed_walk import parts, walk
 from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
@@ -166,25 +167,3 @@ class Machine:
         axes = scope.axes[: watch.depth]
         named = [axis.show(count) for axis, count in zip(axes, iterations(axes, number))]
         return ", ".join(named[-len(watch.loop.binders) :])
-
-
-def parts(node: object) -> Iterator[object]:
-    """What a typed node or a tuple of them consists of, declarations of names left out."""
-    if isinstance(node, tuple):
-        yield from node
-    elif _is_tree(node):
-        yield from (getattr(node, name) for name in node.__dataclass_fields__ if name != "span")
-
-
-def _is_tree(node: object) -> bool:
-    return hasattr(node, "span") and not isinstance(node, (Symbol, Array))
-
-
-def walk(root: object) -> Iterator[object]:
-    """Every typed node below and with `root`."""
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        if _is_tree(node):
-            yield node
-        todo.extend(parts(node))

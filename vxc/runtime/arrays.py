@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -57,6 +57,11 @@ class ArrayView:
         low = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s < 0)
         high = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s > 0) + 1
         return (self.ptr + low * self.itemsize, self.ptr + high * self.itemsize) if self.size else (self.ptr, self.ptr)
+
+    @property
+    def upwards(self) -> ArrayView:
+        """The same memory from its first address on, its elements in the order in which they lie there."""
+        return replace(self, ptr=self.span[0], strides=tuple(map(abs, self.strides)))
 
 
 def describe(array: Any, name: str) -> ArrayView:

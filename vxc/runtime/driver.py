@@ -18,9 +18,11 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
+from vxc.runtime.pointers import device_ordinal
+from vxc.runtime.queues import Queues
 
 
-class Driver:
+class Driver(Queues):
     """The CUDA driver through `cuda.bindings` alone. Handles are opaque, addresses are ints, `stream` is a raw stream handle.
 
     Every call but `active` and those on devices wants the context of the device current: use `with driver.active(device):`.
@@ -32,7 +34,7 @@ class Driver:
     def __init__(self, bindings: Any) -> None:
         self._cu = bindings
         self._pid = os.getpid()
-        self._contexts: dict[int, Any] = {}  # as `_push` takes them
+        self._contexts: dict[int, Any] = {}
         self._primaries: dict[int, Any] = {}
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -75,17 +77,16 @@ class Driver:
 
     def device_of(self, address: int) -> int:
         """The device whose memory holds an address."""
-        return int(self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
+        status, device = device_ordinal(address)
+        if status:
+            raise self.failed("cuPointerGetAttribute", self._cu.CUresult(status))
+        return device
 
     def is_foreign(self, address: int) -> bool:
-        """Whether memory belongs to the current context of this thread, and that is not the primary one of its device: out of reach of
-        kernels. The context of another thread is not looked at.
-        """
-        status, current = self._cu.cuCtxGetCurrent()
-        if int(status) or not int(current):
-            return False
+        """Whether memory is of this thread's current context, and that is not the primary one of its device: out of reach of kernels."""
+        current = int(self._cu.cuCtxGetCurrent()[1])  # 0 for none
         owner = self._call("cuPointerGetAttribute", self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_CONTEXT, address)
-        return int(owner) == int(current) and int(current) != int(self._primary(self.current_device()))
+        return current == int(owner) != 0 and current != int(self._primary(self.current_device()))
 
     def _primary(self, device: int) -> Any:
         """The handle of the primary context of a device, which stays retained."""
@@ -117,8 +118,7 @@ class Driver:
         finally:
             self._pop(self._contexts[device])
 
-    def _retain(self, device: int) -> Any:
-        return self._primary(device)
+    _retain = _primary  # the context as `_push` takes it
 
     def _push(self, context: Any) -> None:
         self._call("cuCtxPushCurrent", context)
@@ -155,6 +155,10 @@ class Driver:
     def fill_async(self, address: int, byte: int, nbytes: int, stream: int) -> None:
         if nbytes:
             self._call("cuMemsetD8Async", address, byte, nbytes, stream)
+
+    def copy_async(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copies within the device."""
+        self._call("cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
     # modules and launches
 
@@ -216,7 +220,7 @@ class Driver:
         """
         return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
 
-    # streams and events
+    # streams
 
     def synchronize(self, stream: int) -> None:
         """Waits for all work of a stream; errors of kernels that ran on it show here."""
@@ -229,24 +233,6 @@ class Driver:
     def stream_id(self, stream: int) -> int:
         """What tells a stream from every other of the process, also from one that had its handle before."""
         return int(self._call("cuStreamGetId", stream))
-
-    def event(self) -> Any:
-        return self._call("cuEventCreate", 0)
-
-    def record(self, event: Any, stream: int) -> None:
-        self._call("cuEventRecord", event, stream)
-
-    def elapsed(self, start: Any, end: Any) -> float:
-        """Milliseconds from one recorded event to another, once both have happened."""
-        self._call("cuEventSynchronize", end)
-        return self._call("cuEventElapsedTime", start, end)
-
-    def wait(self, stream: int, producer: int) -> None:
-        """Work put on `stream` from now on runs after what is on `producer` now."""
-        event = self.event()
-        self.record(event, producer)
-        self._call("cuStreamWaitEvent", stream, event, 0)
-        self._call("cuEventDestroy", event)
 
 
 class PyCudaDriver(Driver):

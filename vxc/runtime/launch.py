@@ -6,7 +6,8 @@ device cannot reach or that outputs share, and the limits of a launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -62,7 +63,7 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     with cuda.active(device):
         for producer in {v.stream for v in views.values()} - {None, queue}:
             cuda.wait(queue, producer)
-        _enqueue(cuda, compiled.binary, plan, {name: view.ptr for name, view in views.items()}, device, queue)
+        Placed(cuda, compiled.binary, plan, {name: view.ptr for name, view in views.items()}, device).enqueue(queue)
 
 
 def run_numpy(
@@ -78,11 +79,71 @@ def run_numpy(
     The inputs are not modified. An `out` array that is not given is sized by the others or by `dims`, and holds NaN or 0x5A bytes
     where nothing is written. Errors as for `launch`, and E0714 for a size that nothing gives.
     """
+    with uploaded(compiled, arrays, scalars, dims=dims, device=device) as call:
+        call.enqueue(0)
+        return call.results()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A call whose arrays are at these addresses of a device, to be enqueued as often as wished while its context is current."""
+
+    cuda: Driver
+    binary: Binary
+    plan: Schedule
+    addresses: Mapping[str, int]
+    device: int
+
+    def enqueue(self, stream: int) -> None:
+        """Launches in order; a launch over no blocks is none. Workspaces live from before the first to after the last."""
+        held: dict[str, int] = {}
+        cuda = self.cuda
+        try:
+            for space in self.plan.workspaces:
+                held[space.name] = cuda.allocate_async(space.nbytes, stream)
+            for step in self.plan.launches:
+                if step.grid:
+                    values = zip(step.kernel.params, step.arguments, strict=True)
+                    packed = [pointer((self.addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
+                    shared = step.kernel.attr("shared_bytes", 0)
+                    function = loaded(cuda, self.binary.cubin, kernel_symbol(step.kernel.name), self.device, shared)
+                    threads = step.kernel.attr("threads")
+                    cuda.launch(function, (step.grid, 1, 1), (threads, 1, 1), shared, stream, pack(packed), early=step.early)
+        finally:
+            for address in held.values():
+                cuda.free_async(address, stream)
+
+
+@dataclass(frozen=True)
+class Uploaded(Placed):
+    """A call on copies of NumPy arrays; `host` has for each array its memory and a view of that, `outputs` which are written."""
+
+    host: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    outputs: tuple[str, ...]
+
+    def results(self) -> dict[str, np.ndarray]:
+        """The outputs, once all that was put on the default stream has run."""
+        for name in self.outputs:
+            self.cuda.download(self.host[name][0], self.addresses[name])
+        self.cuda.synchronize(0)
+        return {name: self.host[name][1].copy() for name in self.outputs}
+
+
+@contextmanager
+def uploaded(
+    compiled: Compiled,
+    arrays: Mapping[str, np.ndarray],
+    scalars: Mapping[str, Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    device: int = 0,
+) -> Iterator[Uploaded]:
+    """The call on copies of NumPy arrays, whose device is active meanwhile. Arguments and errors as for `run_numpy`."""
     params = signature(compiled.plan.params)
     declared = {p.name: p for p in params if isinstance(p, ArrayParam)}
     views = {name: describe(array, name) for name, array in arrays.items()}
     binding = bind_plan(compiled.plan, described(views, declared), scalars or {}, dims, compiled.source)
-    plan = _scheduled(compiled, binding)
+    plan = scheduled(compiled, binding)
     host = {name: _staged(param, arrays.get(name), binding) for name, param in declared.items()}
     cuda = driver()
     with cuda.active(device):
@@ -92,15 +153,12 @@ def run_numpy(
                 sent = two_to_a_byte(raw) if declared[name].dtype.bits == 4 else raw
                 memory[name] = cuda.allocate(sent.nbytes)
                 cuda.upload(memory[name], sent)
-            _enqueue(cuda, compiled.binary, plan, {name: int(m) for name, m in memory.items()}, device, 0)
-            for name, param in declared.items():
-                if param.mode != "in":
-                    cuda.download(host[name][0], memory[name])
-            cuda.synchronize(0)
+            addresses = {name: int(m) for name, m in memory.items()}
+            outputs = tuple(name for name, param in declared.items() if param.mode != "in")
+            yield Uploaded(cuda, compiled.binary, plan, addresses, device, host, outputs)
         finally:
             for held in memory.values():
                 cuda.free(held)
-    return {name: host[name][1].copy() for name, param in declared.items() if param.mode != "in"}
 
 
 # ---- checking the call ------------------------------------------------------------------------------------------------
@@ -214,7 +272,7 @@ def _steps(call: _Call) -> Schedule:
     """The launches of a call, worked out once for calls alike: a small kernel is over in less time than this takes."""
     compiled = call.compiled
     binding = bind_plan(compiled.plan, dict(call.arrays), dict(zip(call.names, call.values)), source=compiled.source)
-    return _scheduled(compiled, binding)
+    return scheduled(compiled, binding)
 
 
 @lru_cache(maxsize=256)
@@ -225,7 +283,8 @@ def _arrays(params: tuple[Value | Buffer, ...]) -> Mapping[str, ArrayParam]:
 # ---- running ----------------------------------------------------------------------------------------------------------
 
 
-def _scheduled(compiled: Compiled, binding: Binding) -> Schedule:
+def scheduled(compiled: Compiled, binding: Binding) -> Schedule:
+    """The launches of a call, all within the limits of the device. Raises `VxcError` E0705, E0712."""
     plan = schedule(compiled.plan, binding, compiled.source)
     for step in plan.launches:
         check_limits(step, compiled.binary.kernels.get(kernel_symbol(step.kernel.name)), target(compiled.binary.arch))
@@ -238,25 +297,6 @@ def device_of_all(cuda: Driver, views: Mapping[str, ArrayView]) -> int:
         places = ", ".join(f"`{name}` on device {device}" for device, name in devices.items())
         raise VxcError(Diagnostic("E0703", f"the arguments lie on several devices: {places}", help="move them to one device"))
     return next(iter(devices)) if devices else cuda.current_device()
-
-
-def _enqueue(cuda: Driver, binary: Binary, plan: Schedule, addresses: dict[str, int], device: int, stream: int) -> None:
-    """Launches in order; a launch over no blocks is none. Workspaces live from before the first to after the last."""
-    held: dict[str, int] = {}
-    try:
-        for space in plan.workspaces:
-            held[space.name] = cuda.allocate_async(space.nbytes, stream)
-        for step in plan.launches:
-            if step.grid:
-                values = zip(step.kernel.params, step.arguments, strict=True)
-                packed = [pointer((addresses | held)[v]) if isinstance(p, Buffer) else scalar(p.dtype, v) for p, v in values]
-                shared = step.kernel.attr("shared_bytes", 0)
-                function = loaded(cuda, binary.cubin, kernel_symbol(step.kernel.name), device, shared)
-                threads = step.kernel.attr("threads")
-                cuda.launch(function, (step.grid, 1, 1), (threads, 1, 1), shared, stream, pack(packed), early=step.early)
-    finally:
-        for address in held.values():
-            cuda.free_async(address, stream)
 
 
 @lru_cache(maxsize=4096)

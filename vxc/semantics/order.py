@@ -95,8 +95,9 @@ _PARTS_ALONE = 256  # about two blocks a multiprocessor
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
 
 # Parts of a row whose length only the call knows, where 32 lanes take a part: from so many elements on, so many. Few long rows
-# need thousands of warps to keep the memory busy; a part of 2048 elements still gives each lane 16 loads.
-PARTS = ((0, 1), (1 << 15, 16), (1 << 18, 128))
+# need thousands of warps to keep the memory busy; a part of 2048 elements still gives each lane 16 loads. More than 64 parts of 64 rows
+# are more blocks than an H200 holds at once.
+PARTS = ((0, 1), (1 << 15, 16), (1 << 18, 64))
 
 
 def parts_by_length(n: int) -> int:

@@ -1,0 +1,145 @@
+"""What tuning found: for one kernel, one class of shapes and one device, the configuration chosen and what became of the others.
+
+Kept in the cache under a key of all that the choice follows from, the compiler and NVRTC among it, and exported as JSON, so that
+another machine runs tuned without tuning. An imported entry counts for the same text of the same kernel, shapes of the same class and a
+device of the same name, whichever versions it was made with; `report` says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from vxc.api.candidates import Config
+from vxc.api.specialise import Recipe
+from vxc.cache.places import key_of, store
+from vxc.cuda.nvrtc import toolchain
+from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.arrays import ArrayView, write_file
+
+FORMAT = 1  # goes up when a field changes its name or meaning
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration: its time in milliseconds where it was timed to the end, and why it was not chosen, or how it was checked."""
+
+    config: Config
+    milliseconds: float | None
+    said: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What a choice is for. `text` is a digest of the file's text; `fixed` are generics and options that the kernel has beside the axes."""
+
+    kernel: str
+    text: str
+    fixed: str
+    shapes: str
+    device: str
+    arch: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`chosen` is the configuration of one row. `versions` are those of vxc (of its code) and of NVRTC, `origin` says where it is from."""
+
+    about: About
+    versions: Mapping[str, str]
+    chosen: Config
+    rows: tuple[Row, ...]
+    origin: str = field(default="tuned in this process", compare=False)
+
+
+def digest(recipe: Recipe) -> str:
+    return hashlib.sha256(recipe.source.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def fixed_text(recipe: Recipe) -> str:
+    options = {"debug": recipe.debug, "maxrregcount": recipe.maxrregcount, "reduce_chunk": recipe.reduce_chunk}
+    return " ".join([f"{name}={value}" for name, value in (*recipe.defines, *options.items()) if value not in (None, False)])
+
+
+def shape_class(views: Mapping[str, ArrayView], strided: Sequence[str]) -> str:
+    """Arrays with one tuned configuration: of the same dtypes, each extent up to the same power of two and as divisible by 16."""
+    texts = {name: f"{view.dtype}[{', '.join(map(_extent, view.shape))}]" for name, view in views.items()}
+    return ", ".join(f"{name}: {text}{' strided' if name in strided else ''}" for name, text in texts.items())
+
+
+def _extent(size: int) -> str:
+    return f"<={1 << (size - 1).bit_length() if size else 0}{'/16' if size % 16 == 0 else ''}"
+
+
+# ---- the cache -------------------------------------------------------------------------------------------------------
+
+
+def kept(about: About, configs: Sequence[Config]) -> Entry | None:
+    """What this or an earlier process found for just these candidates."""
+    cache = store()
+    data = cache.get(_key(about, configs)) if cache else None
+    return None if data is None else replace(of_plain(json.loads(data)), origin="from the cache")
+
+
+def keep(entry: Entry, configs: Sequence[Config]) -> None:
+    cache = store()
+    if cache:
+        about = entry.about
+        line = f"{about.kernel} for {about.device}: {entry.chosen}"
+        cache.put(_key(about, configs), line, json.dumps(plain(entry)).encode())
+
+
+def _key(about: About, configs: Sequence[Config]) -> str:
+    return key_of("tuned", asdict(about), [config.values for config in configs], toolchain())
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def plain(entry: Entry) -> dict[str, Any]:
+    rows = [{"config": dict(row.config.values), "milliseconds": row.milliseconds, "said": row.said} for row in entry.rows]
+    return {**asdict(entry.about), "versions": dict(entry.versions), "chosen": dict(entry.chosen.values), "rows": rows}
+
+
+def of_plain(data: Mapping[str, Any]) -> Entry:
+    """What `plain` was given. Raises KeyError, TypeError, ValueError or AttributeError for what is no such thing."""
+    about = About(**{name: _text(data[name]) for name in About.__dataclass_fields__})
+    rows = tuple(Row(_config(row["config"]), row["milliseconds"], _text(row["said"])) for row in data["rows"])
+    versions = {_text(name): _text(text) for name, text in data["versions"].items()}
+    return Entry(about, versions, _config(data["chosen"]), rows)
+
+
+def _config(values: Mapping[str, Any]) -> Config:
+    if not all(isinstance(value, (int, str)) for value in values.values()):
+        raise ValueError("a value is neither a number nor a name")
+    return Config(tuple(values.items()))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def write(path: str | Path, entries: Sequence[Entry]) -> None:
+    """Raises `VxcError` E0711."""
+    text = json.dumps({"vxc_tuned": FORMAT, "entries": [plain(entry) for entry in entries]}, indent=1) + "\n"
+    write_file(str(path), lambda file: file.write(text.encode()))
+
+
+def read(path: str | Path) -> list[Entry]:
+    """Raises `VxcError` E0710 for a file that is no record of tuning."""
+    try:
+        data = json.loads(Path(path).read_bytes())
+        if data["vxc_tuned"] != FORMAT:
+            raise ValueError(f"it is of format {data['vxc_tuned']!r}, and this vxc reads {FORMAT}")
+        return [replace(of_plain(entry), origin=f"from {path}") for entry in data["entries"]]
+    except OSError as error:
+        cause = error.strerror or str(error)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cause = f"it is no record of tuned kernels ({type(error).__name__}: {error})"
+    raise VxcError(Diagnostic("E0710", f"cannot read {path}: {cause}", help="give a file that `export` of a tuned kernel wrote"))
