@@ -19,6 +19,8 @@ from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
 
 REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
+TOGETHER = 48  # the same for all tiles of which teams reduce rows: their unrolled loops need as many again for addresses
+EXCHANGED = 8  # the same for a tile of which other threads read elements through shared memory
 
 
 @dataclass
@@ -61,7 +63,26 @@ class Chooser:
         choice = Choice(root, self.spreading.under(root, {*touches}))
         for name in sorted(touches):
             self._home(name, touches[name], choice)
+        self._spare(touches, choice)
         return choice
+
+    def _spare(self, touches: Mapping[str, list[Touch]], choice: Choice) -> None:
+        """Moves tiles that teams access to shared memory, the largest first, while all take too many registers together."""
+        sizes = {name: self._registers(name, choice) for name in touches if name not in choice.shared}
+        insts, around = self.kernel.insts, self.ownership.around
+        movable = [name for name in sizes if any(len(around(t.at)) > 1 or insts[around(t.at)[0]].attr("map") == "teams"
+                                                 for t in touches[name] if around(t.at))]  # fmt: skip
+        movable = [name for name in movable if name not in self.fixed and self.kernel.attr("rows") == 1]
+        for name in sorted(movable, key=lambda name: (-sizes[name], name)):
+            total = sum(sizes.values())
+            if total > TOGETHER:
+                choice.shared[name] = f"tiles would take {total} registers of each thread together, more than {TOGETHER}", None
+                choice.exchanged = [touch for touch in choice.exchanged if touch.tile != name]
+                choice.shuffled = [touch for touch in choice.shuffled if touch.tile != name]
+                del sizes[name]
+
+    def _registers(self, name: str, choice: Choice) -> int:
+        return -(-choice.layouts.tiles[name].slots * self.tiles[name].dtype.bytes // 4)
 
     def cost(self, choice: Choice, touches: Mapping[str, list[Touch]]) -> Cost:
         """What it all costs, given the accesses to each tile."""
@@ -76,8 +97,7 @@ class Chooser:
             cost.exchanges += 1
         cost.barriers += sum(self._barriers(touches[name]) for name in choice.shared)
         cost.shuffles = sum(2 * self.costs.weight(touch.at) * self.ownership.threads / WARP for touch in choice.shuffled)
-        kept = [name for name in touches if name not in choice.shared]
-        cost.registers = sum(-(-choice.layouts.tiles[name].slots * self.tiles[name].dtype.bytes // 4) for name in kept)
+        cost.registers = sum(self._registers(name, choice) for name in touches if name not in choice.shared)
         return cost
 
     def _turns(self, touch: Touch, choice: Choice) -> np.ndarray:
@@ -126,6 +146,9 @@ class Chooser:
         for touch in self._copies(touch for touch, _ in exchanged):
             apart.access(name, self._exchange(touch, choice))
             apart.barriers += 2 * self.costs.weight(touch.at)
+        if exchanged and size > 4 * EXCHANGED and name not in self.fixed:
+            choice.shared[name] = f"{exchanged[0][1]}, and it would take {size // 4} registers of each thread", self._loc(exchanged[0][0])
+            return
         if exchanged and apart.cycles >= together.cycles:
             choice.shared[name] = exchanged[0][1], self._loc(exchanged[0][0])
             return
