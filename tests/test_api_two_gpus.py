@@ -113,7 +113,7 @@ def test_a_graph_is_captured_on_each_device(torch, arrays):
         with torch.cuda.device(d):
             y, graph = torch.empty_like(x), torch.cuda.CUDAGraph()
             k(x, y, 1)
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(d)):  # its own default one is of the first device that asked
                 k(x, y, 2)
             y.zero_()
             graph.replay()

@@ -82,7 +82,8 @@ def test_rows_are_read_once_and_stay_in_registers(name, dtype, m, n):
     (resources,) = made.binary.kernels.values()
     assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
     slots = -(-n // (kernel.attr("group") * (16 // DTYPES[dtype].bytes)))  # wide accesses of a lane
-    assert made.ptx.count("st.global.v4") == slots
+    forms = 2 if (name, dtype) == ("softmax", "f16") else 1  # by the reciprocal of the sum, and by division
+    assert made.ptx.count("st.global.v4") == slots * forms
 
 
 def test_wide_stores_stay_whole_where_the_rows_are_not_counted_yet():

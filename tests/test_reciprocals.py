@@ -101,3 +101,15 @@ def test_any_divisor(z):
             y, right = output(text.format(dtype, dividend), binary=False, x=x, z=z), (a / np.float32(z)).astype(NUMPY[dtype])
             assert np.array_equal(y, right, equal_nan=True)
             assert (np.signbit(y) == np.signbit(right))[~np.isnan(right)].all()
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("n", ["40", "N"])
+def test_summands_over_their_sum(n, dtype):
+    """Of which the sum alone is tested, where they become f16: in the range, on its ends, beyond both, 0, infinite, no number."""
+    text = f"kernel k(x: f32[M, {n}], out y: {dtype}[M, {n}]) {{ parallel i in M {{ let z = sum(exp(x[i])); y[i] = exp(x[i]) / z; }} }}"
+    spread = np.random.default_rng(1).standard_normal((1, 40))
+    rows = [spread * scale + shift for scale in (0.0, 1.0, 30.0) for shift in (-300.0, -110.0, -95.0, -20.3, -3.0, 0.0, 13.0, 20.0, 80.0)]
+    x = np.concatenate([*rows, np.resize([1.0, np.inf], (1, 40)), np.resize([np.nan, 1.0], (1, 40)), np.full((1, 40), -np.inf)])
+    got = output(text, binary=False, x=x.astype(np.float32))
+    assert np.isnan(got[-3:]).any(axis=1).all()

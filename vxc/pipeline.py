@@ -5,6 +5,8 @@ from __future__ import annotations
 from vxc.pass_manager import Pass, Pipeline
 from vxc.passes.async_copies import ASYNC_COPIES
 from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
+from vxc.passes.bound_quotients import BOUND_QUOTIENTS
+from vxc.passes.bound_rows import BOUND_ROWS
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
@@ -38,6 +40,8 @@ PIPELINE = Pipeline(
         EXPAND_TILES,  # what no faster form has taken is loops from here on
         TILE_TRANSPOSES,  # while the loops of a nest are apart; before they are one
         FUSE_LOOPS,  # one index to map, whatever the extents
+        BOUND_QUOTIENTS,  # while every loop over a row still computes its elements itself, which shows that they are those of the sum
+        BOUND_ROWS,  # once loops over one row stand side by side; before they keep what they are told how long it gets
         KEEP_ROWS,  # while loops over one row stand side by side, each as a whole; who runs them follows from what is kept
         MAP_LOOPS,  # blocks, rows and lanes: the last decision on tiles
         INFER_LAYOUTS,  # where fragments live depends on who runs the loops over them

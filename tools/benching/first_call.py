@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROUNDS = 5
+ROUNDS = 3
 SHAPE = (4096, 1024)
 FOLDERS = ("VXC_CACHE_DIR", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH")
 CUDA = r"""

@@ -70,7 +70,7 @@ PASSES = (
     ),
     Mutant(
         "slot-tail-unguarded", "passes/own_elements.py", "the last slot of a spread tile has no guard",
-        "if held.below or held.owner:\n        found", "if held.owner:\n        found",
+        "if held.below or held.owner or type(", "if held.owner or type(",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -138,7 +138,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
-        "rest = outer.radix - held.whole", "rest = 0",
+        "rest = outer.radix - whole", "rest = 0",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(

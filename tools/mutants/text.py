@@ -135,7 +135,7 @@ TEXT = (
     ),
     Mutant(
         "overlap-accepted", "runtime/launch.py", "an output may overlap an input",
-        'if low < reached and any(', 'if low < reached and all(',
+        'declared[other].mode} != {"in"}', 'declared[other].mode} == {"out"}',
         ("test_launch.py::test_calls_that_are_refused",),
     ),
     Mutant(

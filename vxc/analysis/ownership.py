@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple, Union
 
 import numpy as np
 
 from vxc import semantics
+from vxc.analysis.sweeps import Extent
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import Dim, Layout, distribution, parse
-from vxc.layout.places import Held, Places, held, places
+from vxc.layout.places import IN_A_ROW, Held, Places, held, places
 from vxc.semantics import Order
 from vxc.target import WARP
 
@@ -80,13 +81,10 @@ class Ownership:
         return [*spread][::-1]
 
     def count(self, loop: int) -> int | None:
-        """Iterations of a loop or reduction from 0 on; None where they are not known."""
+        """Iterations of a loop or reduction from 0 on, at most; None where they are not known."""
         inst = self.insts[loop]
-        if inst.op == "scan":
-            return None
-        first, last = (Const(0), inst.operands[1]) if inst.op == "reduce" else inst.operands[:2]
-        known = first == Const(0) and isinstance(last, Const) and last.value > 0 and inst.operands[2:] in ((), (Const(1),))
-        return last.value if known else None
+        starts = inst.op == "reduce" or inst.op == "loop" and inst.operands[0] == Const(0) and inst.operands[2:] in ((), (Const(1),))
+        return Extent.of(inst).most or None if starts else None
 
     def runs(self, at: int, loops: Mapping[int, Places]) -> list[Run] | str:
         """How threads come to a position, outermost loop first; or why that is not known."""
@@ -102,7 +100,9 @@ class Ownership:
             if count is None:
                 return "the bounds of the loop over it are not known when compiling"
             where = self.places(loop, count, loops, team)
-            made = where if isinstance(where, str) else held(where, team)
+            extent = Extent.of(inst)
+            run = IN_A_ROW if team > 1 or type(extent.size) is Const else gcd(extent.multiple, IN_A_ROW)  # tested at once
+            made = where if isinstance(where, str) else held(where, team, run)
             if made is None or isinstance(made, str):
                 return made or "no sum of digits says which iterations a thread has"
             table = made[1] if team == self.threads else made[1][..., np.arange(self.threads) % team]
@@ -118,7 +118,7 @@ class Ownership:
             return teams(count, inst.attr("lanes"), self.threads)
         if inst.op == "reduce":
             order = Order(*inst.attr("order"))
-            if order.parts != 1 or order.lanes > team:
+            if order.parts_of(count) > 1 or order.lanes > team:
                 return f"a reduction over it has the order {order}, which does not deal it to {team} threads"
             return places(distribution(order), (count,))
         return loops.get(loop) or places(parse(inst.attr("layout")), (count,))

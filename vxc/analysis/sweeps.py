@@ -6,8 +6,8 @@ row read in two loops is one number, and so is all that follows from it in both.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
@@ -88,19 +88,42 @@ def stable_loads(insts: Sequence[Inst], params: Iterable[Buffer], distinct: bool
     return {p.name: first.get(p.name, least) for p in params}
 
 
-def is_sweep(insts: Sequence[Inst], regions: Regions, at: int) -> int:
-    """The number of elements, known and at least 1, where lanes can share the region at a position as one run over a row; else 0."""
+@dataclass(frozen=True)
+class Extent:
+    """How many elements a reduction or loop from 0 runs over: `size`, which is at most `most` (None: any) and a multiple of `multiple`."""
+
+    size: Operand
+    most: int | None
+    multiple: int
+
+    @classmethod
+    def of(cls, inst: Inst) -> Extent:
+        size = inst.operands[1]
+        if type(size) is Const:
+            return cls(size, size.value, size.value)
+        return cls(size, inst.attr("most"), inst.attr("multiple", 1))
+
+    def over(self, new: Callable[[Operand], Operand]) -> Extent:
+        """The same in terms of other values."""
+        return replace(self, size=new(self.size))
+
+    @property
+    def attrs(self) -> dict[str, int | None]:
+        """What an instruction says of it besides the size."""
+        return {} if type(self.size) is Const else {"most": self.most, "multiple": self.multiple if self.multiple > 1 else None}
+
+
+def sweep_extent(insts: Sequence[Inst], regions: Regions, at: int) -> Extent | None:
+    """The elements, at least 1 where that is known, if lanes can share the region at a position as one run over a row; else None."""
     inst = insts[at]
-    if inst.op == "reduce":
-        bounds = (Const(0), inst.operands[1])
-    elif inst.op == "loop" and inst.attr("kind") == "parallel":
-        bounds = inst.operands if inst.operands[2:] in ((), (Const(1),)) else ()
-    else:
-        return 0
-    if not bounds or bounds[0] != Const(0) or type(bounds[1]) is not Const:
-        return 0
+    if inst.op == "loop" and inst.attr("kind") == "parallel":
+        if inst.operands[0] != Const(0) or inst.operands[2:] not in ((), (Const(1),)):
+            return None
+    elif inst.op != "reduce":
+        return None
     inside = [insts[i] for i in regions.body(at)]
     own = {i.result.name for i in inside if type(i.result) is Buffer}
     shared = any(i.op in ("reduce", "scan") or (i.op == "loop" and i.attr("kind") == "parallel") for i in inside)
     outer = any(a.buffer.space in ("cell", "local") and a.buffer.name not in own and "w" in a.mode for i in inside for a in accesses(i))
-    return 0 if shared or outer else max(bounds[1].value, 0)
+    extent = Extent.of(inst)
+    return None if shared or outer or (type(extent.size) is Const and extent.size.value < 1) else extent

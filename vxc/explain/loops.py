@@ -17,7 +17,7 @@ Place = tuple[str, tuple[int, int] | None]  # the name of a loop's index in the 
 def loops_of(compiled: Compiled, name: str) -> tuple[Loop, ...]:
     """The loops of one kernel of the final plan, in program order, as they are once map-loops has decided who runs them."""
     team = compiled.after("map-loops").kernel(name)
-    fused = _fused(compiled.after("tile-transposes"), name)
+    fused = _fused(compiled.after("tile-transposes"))
     unrolled = _unrolled(compiled.plan.kernel(name))
     regions = Regions.of(team.insts)
     places = [at for at, inst in enumerate(team.insts) if inst.op in ("loop", "reduce", "scan", "while")]
@@ -52,14 +52,15 @@ def _who(kernel: Kernel, regions: Regions, at: int) -> tuple[str, int]:
     return how, {"blocks": team, "lanes": team, "teams": inst.attr("lanes")}.get(how, 1)
 
 
-def _fused(plan: Plan, name: str) -> dict[Place, tuple[str, ...]]:
+def _fused(plan: Plan) -> dict[Place, tuple[str, ...]]:
     """For the outermost loop of each nest that fuse-loops makes one, the indices of the others."""
-    insts = plan.kernel(name).insts
-    regions, found = Regions.of(insts), {}
-    for at, inst in enumerate(insts):
-        if is_parallel(inst):
-            nest, _, _ = perfect_nest(insts, regions, at)
-            found[source_name(inst.result.name), inst.loc] = tuple(source_name(insts[i].result.name) for i in nest[1:])
+    found: dict[Place, tuple[str, ...]] = {}
+    for insts in (kernel.insts for kernel in plan.kernels):
+        regions = Regions.of(insts)
+        for at, inst in enumerate(insts):
+            if is_parallel(inst):
+                nest, _, _ = perfect_nest(insts, regions, at)
+                found[source_name(inst.result.name), inst.loc] = tuple(source_name(insts[i].result.name) for i in nest[1:])
     return found
 
 

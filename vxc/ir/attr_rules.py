@@ -89,6 +89,7 @@ _VALUES: dict[str, Callable] = {
     "flight": _power_of_two,
     "least": _positive,
     "most": _positive,
+    "multiple": _positive,
     "lanes": _positive,
     "unroll": _positive,
     "warps": _positive,

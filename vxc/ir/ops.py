@@ -66,6 +66,8 @@ class Access(NamedTuple):
     mode: str
 
 
+# What the launch knows of the number of elements; `least` of reductions only. Of a loop it is the stop, its start being 0.
+_LENGTH = (("most", AttrDef("int")), ("multiple", AttrDef("int")))
 # stage=thread: so many lanes take the same way, as lowering knows and the SIMT machine checks where they meet
 _UNIFORM = ("uniform", AttrDef("int"))
 _LOOP_ATTRS = (
@@ -88,10 +90,10 @@ _LOOP_ATTRS = (
     ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
     ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
+    *_LENGTH,
     _UNIFORM,
 )
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
-_LENGTH = (("least", AttrDef("int")), ("most", AttrDef("int")))  # what the launch knows of the number of elements
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
 
@@ -103,7 +105,7 @@ _ROWS = [
     OpDef("if", ("bool",), attrs=(_UNIFORM,), opens=True, doc="Run up to `else` or `end` where the operand is true."),
     OpDef("else", doc="The other arm of the innermost open `if`."),
     OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
-          ("layout", AttrDef("str")), *_LENGTH), MATHS, opens=True,
+          ("layout", AttrDef("str")), ("least", AttrDef("int")), *_LENGTH), MATHS, opens=True,
           doc="For each element in 0..n, run the body, whose one `contribute` feeds the cell; after `end` the cell holds the reduction."),
     OpDef("scan", ("index",), "index", (_ORDER, ("layout", AttrDef("str"))), MATHS, opens=True,
           doc="For each element in 0..n, run the body; `prefix` in it gives inclusive prefix values along the loop."),
@@ -192,8 +194,10 @@ _ROWS = [
 _RESULTS = {"same": "same", "bool": "bool"}
 # Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
 _PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
+# Of a division of floats: the divisor is a sum of which the dividend is a summand, and none negative: the quotient is in [0, 1], or NaN.
+_SCALAR_ATTRS = {**_PRECISION, "div": (("part", AttrDef("bool")),)}
 _SCALARS = [
-    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _PRECISION.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
+    OpDef(o.name, _operands, _RESULTS.get(o.result, "any"), _SCALAR_ATTRS.get(o.name, ()), stages=ANYWHERE, doc=o.doc)
     for o in SCALAR_OPS.values()
     for _operands in [("bool", "value", "same") if o.name == "select" else ("value", *["same"] * (o.arity - 1))]
 ]

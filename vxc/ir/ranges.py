@@ -54,9 +54,10 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
         elif inst.op == "ahead":
             found[value.name] = (0, max(0, inst.attr("bytes") // inst.operands[0].dtype.bytes - 1))
         elif inst.op == "loop":
-            found[value.name] = _index(*map(of, inst.operands))
+            start, stop, *step = map(of, inst.operands)
+            found[value.name] = _index(start, _up_to(stop, inst), *step)
         elif inst.op in ("reduce", "scan"):
-            found[value.name] = _index((0, 0), of(inst.operands[-1]))
+            found[value.name] = _index((0, 0), _up_to(of(inst.operands[-1]), inst))
         else:
             found[value.name] = _within(_result(inst, of), value.dtype)
     return found
@@ -71,6 +72,12 @@ class _Lookup:
         if isinstance(operand, Const):
             return None if operand.dtype.is_float else (int(operand.value), int(operand.value))
         return self.found.get(operand.name)
+
+
+def _up_to(stop: Range, inst: Inst) -> Range:
+    """The range of a number of elements, with what the launch knows of it."""
+    most = inst.attr("most")
+    return stop if most is None else (min(stop[0], most), min(stop[1], most))
 
 
 def _index(start: Range, stop: Range, step: Range = (1, 1)) -> Range:

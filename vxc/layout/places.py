@@ -139,9 +139,9 @@ class Held:
 
 
 @lru_cache(KEPT)
-def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
+def held(where: Places, threads: int, run: int = IN_A_ROW) -> tuple[Held, np.ndarray] | None:
     """The inverse for a team, and the elements as an array [slot digits, highest first.., thread], -1 where there is none; None where no
-    such sum of digits gives them.
+    such sum of digits gives them. The lowest digit counts at most `run` elements in a row.
     """
     count, replicas = where.thread.shape
     if not count:
@@ -159,7 +159,7 @@ def held(where: Places, threads: int) -> tuple[Held, np.ndarray] | None:
     slots, thread = fit(by_slot), fit(by_thread) if by_thread is not None else None
     if slots is None or thread is None or _several(slots, len(by_slot)):
         return None
-    slots = _in_a_row(slots)
+    slots = _in_a_row(slots, run)
     padded = prod(digit.radix for digit in slots)
     base, numbers = int(by_thread[0]), np.arange(threads)
     made = base + total(slots, np.arange(padded))[:, None] + total(thread, numbers)
@@ -199,11 +199,11 @@ def _several(slots: tuple[Digit, ...], count: int) -> bool:
     return prod(digit.radix for digit in slots) < count or any(digit.stride == 0 for digit in slots)
 
 
-def _in_a_row(slots: tuple[Digit, ...]) -> tuple[Digit, ...]:
+def _in_a_row(slots: tuple[Digit, ...], run: int) -> tuple[Digit, ...]:
     """Slot digits of which the lowest is that of elements in a row, no more than may be taken at once, and the highest counts the steps."""
     if slots and slots[0].stride == 1:
         radix = slots[0].radix
-        few = gcd(radix, IN_A_ROW)
+        few = gcd(radix, run)
         rest = (Digit(few, radix // few, few),) if radix > few or len(slots) == 1 else ()
         slots = (Digit(1, few, 1), *rest, *slots[1:]) if few > 1 else slots
     return slots or (Digit(1, 1, 1),)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
-from vxc.ir.kernel import Buffer, Kernel
+from vxc.ir.kernel import Buffer, Const, Kernel
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
@@ -167,7 +167,8 @@ class Chooser:
             loop = regions.parent[touch.at]
             if touch.mode != "w" or loop >= before or regions.parent[loop] not in outside or ownership.around(touch.at) != [loop]:
                 continue
-            number = self.spreading.number(touch, loop) if ownership.count(loop) else None
+            known = ownership.count(loop) and type(ownership.insts[loop].operands[1]) is Const
+            number = self.spreading.number(touch, loop) if known else None
             if number is not None and len(np.unique(number)) == prod(shape_of(self.tiles[name])):
                 return True
         return False

@@ -84,7 +84,7 @@ class Propagation:
             if touch.tile not in component or not around:
                 continue
             last = insts[around[-1]]
-            if last.op == "reduce" and Order(*last.attr("order")).parts == 1:
+            if last.op == "reduce" and Order(*last.attr("order")).parts < 2:
                 order, line = Order(*last.attr("order")), _line(last)
                 over = insts[around[0]]
                 if len(around) == 1 and order.lanes == threads:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
+from vxc.analysis.sweeps import Extent
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
@@ -34,7 +35,8 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
-    the elements that lanes hold in registers, so that a lane's own are counted by constants.
+    the elements that lanes hold in registers, so that a lane's own are counted by constants, and
+    `extent` how many there are.
     """
 
     acc: Accumulator
@@ -47,6 +49,7 @@ class Reduction:
     weight: int
     loads: int
     slotted: Slotted | None = None
+    extent: Extent | None = None
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -126,7 +129,7 @@ class Reduction:
         run = self.order.lanes * v
         stride = steps * run
         if self.slotted:
-            wraps = self.order.span(self.length.value) // self.order.lanes > chunk
+            wraps = self.order.span(self.extent.most) // self.order.lanes > chunk
             held = self.slotted.run.held
 
             def one(e: Scalar, digits: tuple[Scalar, ...]) -> None:
@@ -135,7 +138,7 @@ class Reduction:
                     own = b.emit("add", b.emit("mul", own, radix), digit) if own != Const(0) else digit
                 self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, digits)
 
-            own_elements(b, held, lane, one, "e")
+            own_elements(b, held, self.extent, lane, one, "e")
         elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 
+from vxc.analysis.sweeps import Extent
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
@@ -44,7 +45,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -193,6 +194,7 @@ class Threads:
         """The reduction `inst` with its body, as a team (or this thread alone) runs it."""
         order = Order(*inst.attr("order"))
         slotted = self.slotted.get(inst.result) if team is not None else None
+        extent = Extent.of(inst).over(rewriter)
 
         def one(index: Operand, digits: tuple[Operand, ...], take: Take) -> None:
             known = {inst.result: index} | (dict(zip(slotted.digits, digits)) if slotted else {})
@@ -201,7 +203,7 @@ class Threads:
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
-        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, slotted)
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -261,7 +263,7 @@ class Threads:
                 known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
             self.lower(body, Rewriter(b, ChainMap(known, rewriter.mapping)), inner)
 
-        own_elements(b, held, lane, one, loop.result.name, inner and inner.group)
+        own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
 
     def _inner(self, loop: Inst, team: Team) -> Team:
         """This thread's team, of those that take the iterations of a loop."""
@@ -306,10 +308,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    kernels = [lower_kernel(kernel) for kernel in plan.kernels]
-    for kernel in kernels:
-        _fits(kernel)
-    return plan.with_kernels(kernels)
+    return plan.with_kernels([_fitting(lower_kernel(kernel)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:
@@ -320,8 +319,8 @@ def _wishes(kernel: Kernel, context: Context) -> None:
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
 
 
-def _fits(kernel: Kernel) -> None:
-    """Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
+def _fitting(kernel: Kernel) -> Kernel:
+    """The kernel. Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
     arrays = [inst for inst in kernel.insts if inst.op == "local"]
     sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
     if sum(sizes) > MAX_LOCAL_BYTES:
@@ -329,6 +328,7 @@ def _fits(kernel: Kernel) -> None:
         message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
         hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
         raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
+    return kernel
 
 
 LOWER_TO_THREADS = Pass(

@@ -45,7 +45,7 @@ from vxc.semantics import Order
 from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
-KEEPING = 128  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
+KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
 
 
 def run(plan: Plan, context: Context) -> Plan:

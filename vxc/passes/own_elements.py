@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import prod
 
+from vxc.analysis.sweeps import Extent
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.layout.digits import Digit
@@ -18,8 +19,10 @@ assert INSTRUCTIONS.keys() == OPERATORS.keys()
 Body = Callable[[Scalar, tuple[Scalar, ...]], None]  # receives an element and the digits of its slot, the highest first
 
 
-def own_elements(b: Builder, held: Held, lane: Scalar, body: Body, name: str, uniform: int | None = None) -> None:
-    """Emit the body for each element that a lane holds.
+def own_elements(
+    b: Builder, held: Held, extent: Extent, lane: Scalar, body: Body, name: str, uniform: int | None = None
+) -> None:
+    """Emit the body for each element that a lane holds of a tile of `extent.most`, those below `extent.size`.
 
     Slots are counted by unrolled loops, one for each digit; only where a lane may hold no element is that tested, once for several in a
     row where they are all there or none. `uniform` lanes take the same way at each test.
@@ -29,35 +32,38 @@ def own_elements(b: Builder, held: Held, lane: Scalar, body: Body, name: str, un
     strides = [digit.stride for digit in (*held.thread, *inner[run > 1 :], outer)]
     run = run if all(stride % run == 0 for stride in (held.base, *strides)) else 1
     mine = shares(b, [d._replace(stride=d.stride // run) for d in held.thread], lane, held.base // run)
-    rest = outer.radix - held.whole
+    known = type(extent.size) is Const
+    whole = held.whole if known else 0
+    together = held.together if known else len(inner) == (run > 1) and extent.multiple % run == 0
+    rest = outer.radix - whole
     kind = kind_of(prod(held.radices))
 
     def tested(open_: ExitStack, e: Scalar) -> None:
-        for condition in _conditions(b, held, lane, e):
+        for condition in _conditions(b, held, extent, lane, e):
             open_.enter_context(b.if_(condition) if uniform is None else b.region("if", condition, uniform=uniform))
 
     def step(u: Scalar, test: bool) -> None:
         first = b.emit("add", b.emit("mul", u, outer.stride // run), mine)
         first = b.emit("mul", first, run) if run > 1 else first
         with ExitStack() as open_:
-            if test and held.together:
+            if test and together:
                 tested(open_, first)
             digits = [u]
             for digit in reversed(inner):
                 w = open_.enter_context(b.loop(0, digit.radix, kind="unroll", name="v"))
                 first = b.emit("add", first, b.emit("mul", w, digit.stride), name=name)
                 digits.append(w)
-            if test and not held.together:
+            if test and not together:
                 tested(open_, first)
             body(first, tuple(digits))
 
-    if held.whole:
-        with b.loop(0, held.whole, kind=kind, name="slot") as u:
+    if whole:
+        with b.loop(0, whole, kind=kind, name="slot") as u:
             step(u, test=False)
     if rest == 1:
-        step(Const(held.whole), test=True)
+        step(Const(whole), test=True)
     elif rest:
-        with b.loop(held.whole, outer.radix, kind=kind, name="slot") as u:
+        with b.loop(whole, outer.radix, kind=kind, name="slot") as u:
             step(u, test=True)
 
 
@@ -69,11 +75,11 @@ def own_vectors(b: Builder, loop: Inst) -> Iterator[Value]:
         yield b.emit("add", first, v, name=loop.result.name)
 
 
-def _conditions(b: Builder, held: Held, lane: Scalar, e: Scalar) -> list[Scalar]:
+def _conditions(b: Builder, held: Held, extent: Extent, lane: Scalar, e: Scalar) -> list[Scalar]:
     """What all hold where the lane holds an element of this number."""
     found = [b.emit("lt", lane, held.threads_below)] if held.threads_below else []
-    if held.below or held.owner:
-        found.append(b.emit("lt", e, held.count))
+    if held.below or held.owner or type(extent.size) is not Const:
+        found.append(b.emit("lt", e, extent.size))
     if held.owner:
         names = [dim.name for dim in held.layout.dims]
         copies = [dim.replicas for dim in held.layout.dims if dim.replicas]

@@ -3,7 +3,8 @@
 Before: stage=thread; accesses are as wide as they get.
 After:  an unrolled loop with an f32 division by what is the same in all its iterations is three: one that multiplies by the
         reciprocal, made once behind the divisor, and corrects; one that divides after all where one of these elements lies
-        outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array.
+        outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array. Where only
+        the divisor needs a test, all that divides by it stands there twice, by the reciprocal and as it was.
 
     %v = loop 0, 4 {kind="unroll"}            %v = loop 0, 4 {kind="unroll"}
       %1: f32 = load @e, %v                     %7: f32 = load @e, %v
@@ -17,7 +18,8 @@ next to the middle of two floats, and those have been tried for every significan
 tries a part). Nothing may overflow or become subnormal: |z| in [2**-24, 2**24] (else r is NaN), |q| in [2**-78, 2**100]. The sum of
 all |q| is tested against the upper end: an addition for each costs less than a comparison. The lower end goes untested where the quotient
 only becomes f16 and its dividend has the sign of +0 by what makes it: below the range q is off, but has the sign of a/z and at most
-twice its size, and both round to the same zero. For `fp="fast"`, division is one instruction already.
+twice its size, and both round to the same zero. The upper end goes untested where the quotient is no more than 1 (`part`). For
+`fp="fast"`, division is one instruction already.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions, names, uses
 from vxc.pass_manager import Context, Pass
+from vxc.passes.bound_quotients import UNSIGNED
 from vxc.passes.prove_parallel_text import source_name
 
 DIVISORS = (2.0**-24, 2.0**24)
 QUOTIENTS = (2.0**-78, 2.0**100)
-UNSIGNED = ("abs", "exp", "exp2", "sigmoid")  # whose results have the sign of +0, or are NaN
+LANES_MEET = ("warp", "warpgroup", "block", "cluster")  # scopes of instructions that no branch may keep a lane from
 
 
 class _Share:
@@ -53,12 +56,18 @@ class _Share:
         self.uses = uses(self.insts)
         self.divisors = {x: made.get(x.name, -1) if type(x) is Value else -1 for x in divisors}  # divisor -> where it is made
         self.reciprocals: dict[Operand, Value] = {}
+        self.twice = {span.start: (span, x) for x in self.divisors if (span := self._span(x))}
 
     def run(self) -> tuple[Inst, ...]:
         arrays: dict[int, tuple[int, Buffer]] = {}  # division -> its loop, its quotients
         self._behind(-1)
-        for at, inst in enumerate(self.insts):
+        at = -1
+        while (at := at + 1) < len(self.insts):
+            inst = self.insts[at]
             self.b.at(inst.loc)
+            if at in self.twice:
+                at = self._two_forms(*self.twice[at])
+                continue
             arrays.update({i: (at, self._quotients(at, i)) for i in self.loops.get(at, ())})
             if at in arrays:
                 loop, array = arrays[at]
@@ -93,6 +102,51 @@ class _Share:
         """What a dividend is made from in a loop."""
         return slice_of(self.insts, self.regions, at, self.insts[division].operands[:1])
 
+    def _span(self, x: Operand) -> range | None:
+        """All that divides by a value, where a test of it alone decides, and nothing else is in question there."""
+        loops = {at: found for at, found in self.loops.items() if any(self.insts[i].operands[1] == x for i in found)}
+        made = self.divisors[x]
+        if made < 0 or not all(self._never_tested(self.insts[i]) for found in loops.values() for i in found):
+            return None
+        arm, scope = len(self.insts), self.regions.parent[made]
+        if scope >= 0:
+            arm = self.regions.other[scope] if made < self.regions.other[scope] else self.regions.end[scope]
+        level = [p for p in self.regions.level(range(made + 1, arm)) if any(p <= at <= self.regions.end[p] for at in loops)]
+        span = range(level[0], self.regions.end[level[-1]] + 1)
+        results = {self.insts[i].result for i in span} - {None}
+        meet = any(OPS[self.insts[i].op].scope in LANES_MEET for i in span)
+        others = any(at in span and at not in loops for at in self.loops) or any(at in span for at in self.divisors.values())
+        later = any(o in results for inst in self.insts[span.stop :] for o in inst.operands if type(o) is not Const)
+        return None if meet or others or later else span
+
+    def _two_forms(self, span: range, x: Operand) -> int:
+        """What is in the span by reciprocals where the divisor is in its range, else as it was; gives its last position."""
+        b, divisor, reciprocal = self.b, self.rewriter(x), self.reciprocals[x]
+        with b.if_(b.emit("eq", reciprocal, reciprocal)):
+            for inst in (self.insts[i] for i in span):
+                b.at(inst.loc)
+                if inst.op == "div" and inst.operands[1] == x and self._never_tested(inst):
+                    _, quotient = self._corrected(self.rewriter(inst.operands[0]), divisor, reciprocal)
+                    self.rewriter.mapping[inst.result] = quotient
+                else:
+                    self.rewriter.copy(inst)
+            b.else_()
+            for i in span:
+                b.at(self.insts[i].loc)
+                self.rewriter.copy(self.insts[i])
+        return span.stop - 1
+
+    def _corrected(self, dividend: Operand, divisor: Operand, reciprocal: Value) -> tuple[Value, Value]:
+        """A quotient by a reciprocal, as it is at first and corrected."""
+        b = self.b
+        first = b.emit("mul", dividend, reciprocal)
+        rest = b.emit("fma", b.emit("neg", first), divisor, dividend)
+        return first, b.emit("fma", rest, reciprocal, first)
+
+    def _never_tested(self, division: Inst) -> bool:
+        """Whether a quotient is right wherever its divisor is in the range."""
+        return bool(division.attr("part")) and self._small_vanish(division)
+
     def _behind(self, at: int) -> None:
         """The reciprocals of what is made at a position, -1 for parameters and constants; NaN for divisors outside of the range."""
         b = self.b
@@ -107,22 +161,24 @@ class _Share:
         b, inst, loop = self.b, self.insts[division], self.insts[at]
         count, divisor = loop.operands[1], self.rewriter(inst.operands[1])
         reciprocal = self.reciprocals[inst.operands[1]]
-        array, sizes = b.declare("local", "div", F32, (count,)), b.declare("cell", "sizes", F32)
-        b.emit("store", sizes, -0.0)
+        array = b.declare("local", "div", F32, (count,))
+        sizes = None if inst.attr("part") else b.declare("cell", "sizes", F32)
+        if sizes:
+            b.emit("store", sizes, -0.0)
         fine = None if self._small_vanish(inst) else b.declare("cell", "fine", BOOL)
         if fine:
             b.emit("store", fine, True)
         with b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
-            dividend = self._again(at, division, index)
-            first = b.emit("mul", dividend, reciprocal)
-            rest = b.emit("fma", b.emit("neg", first), divisor, dividend)
-            b.emit("store", array, index, b.emit("fma", rest, reciprocal, first))
-            size = b.emit("abs", first)
-            b.emit("store", sizes, b.emit("add", b.emit("load", sizes), size))
+            first, quotient = self._corrected(self._again(at, division, index), divisor, reciprocal)
+            b.emit("store", array, index, quotient)
+            size = b.emit("abs", first) if sizes or fine else None
+            if sizes:
+                b.emit("store", sizes, b.emit("add", b.emit("load", sizes), size))
             if fine:
                 b.emit("store", fine, b.emit("and", b.emit("load", fine), b.emit("ge", size, QUOTIENTS[0])))
-        usual = b.emit("le", b.emit("load", sizes), QUOTIENTS[1])
-        usual = b.emit("and", usual, b.emit("load", fine)) if fine else usual
+        tests = [b.emit("le", b.emit("load", sizes), QUOTIENTS[1])] if sizes else []
+        tests += [b.emit("load", fine)] if fine else []
+        usual = b.emit("and", *tests) if len(tests) == 2 else tests[0] if tests else b.emit("eq", reciprocal, reciprocal)
         with b.if_(b.emit("not", usual)), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
             b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
         return array
@@ -161,10 +217,12 @@ def share(kernel: Kernel, context: Context) -> Kernel:
         return kernel
     said = dict.fromkeys((kernel.insts[i].loc, kernel.insts[i].operands[1]) for found in state.loops.values() for i in found)
     made = {inst.result: inst for inst in kernel.insts if inst.op == "load"}
+    twice = {x for _, x in state.twice.values()}
     for loc, x in said:
         name = made[x].operands[0].name if x in made else x.name if type(x) is Value else str(x.value)
         by = "one value" if name.isdecimal() else f"`{source_name(name)}`"
-        context.applied(f"divisions by {by} multiply by its reciprocal, corrected to the same bits", kernel.name, loc)
+        alone = ", where it is neither huge nor tiny; no quotient is tested" if x in twice else ""
+        context.applied(f"divisions by {by} multiply by its reciprocal, corrected to the same bits{alone}", kernel.name, loc)
     return replace(kernel, insts=state.run())
 
 

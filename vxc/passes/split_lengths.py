@@ -16,17 +16,17 @@ After:  of a kernel that is nothing but one reduction (`plain_rows`) over a para
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from itertools import count
 
-from vxc.ir.builder import Builder, Rewriter
+from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
-from vxc.ir.walk import names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.nest import nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.split_reductions import reason_against
+from vxc.passes.variants import Site, Variant, with_variants
 from vxc.semantics import PARTS, Order
 from vxc.target import WARP
 
@@ -42,27 +42,17 @@ class _Range:
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    entries, kernels = Builder(names(plan.params)), []
-    rewriter, taken = Rewriter(entries), {k.name for k in plan.kernels}
-    for entry in plan.entries:
-        if entry.op != "launch":
-            rewriter.copy(entry)
-            continue
-        kernel, b = plan.kernel(entry.attr("kernel")), entries.at(entry.loc)
-        args = tuple(map(rewriter, entry.operands[1:]))
-        found = _ranges(kernel)
+    def of(site: Site) -> Iterator[Variant]:
+        found = _ranges(site.kernel)
         if found is None:
-            kernels.append(kernel)
-            rewriter.copy(entry)
-            continue
+            return
         reduce, ranges = found
-        length = dict(zip(kernel.params, args))[reduce.operands[1]]
         for part in ranges:
-            name = _name(kernel.name, part.suffix, taken)
-            kernels.append(_narrowed(kernel, reduce, part, name))
-            b.emit("launch", _blocks(b, length, part), *args, kernel=name)
-            context.applied(f"{reduce.attr('op')} of rows of {_words(part)}: a launch of its own, {name}", kernel.name, reduce.loc)
-    return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+            name = site.name(part.suffix)
+            yield _narrowed(site.kernel, reduce, part, name), _blocks(site.b, site.arguments[reduce.operands[1]], part)
+            context.applied(f"{reduce.attr('op')} of rows of {_words(part)}: a launch of its own, {name}", site.kernel.name, reduce.loc)
+
+    return with_variants(plan, of)
 
 
 def _ranges(kernel: Kernel) -> tuple[Inst, list[_Range]] | None:
@@ -80,15 +70,6 @@ def _ranges(kernel: Kernel) -> tuple[Inst, list[_Range]] | None:
     if longest is not None:
         found.append(_Range("_long", longest + 1, None, order))
     return (row.reduce, found) if len(found) > 1 else None
-
-
-def _name(name: str, suffix: str, taken: set[str]) -> str:
-    """A name that no kernel of the plan has, but for the kernel itself."""
-    if not suffix:
-        return name
-    fresh = next(x for n in count() if (x := f"{name}{suffix}{n or ''}") not in taken)
-    taken.add(fresh)
-    return fresh
 
 
 def _narrowed(kernel: Kernel, reduce: Inst, part: _Range, name: str) -> Kernel:
