@@ -138,7 +138,7 @@ def test_what_is_not_honoured_is_refused(name, position):
             rejects(text.replace("§", "§" + written(name)), code, message)
 
 
-@pytest.mark.parametrize("text", TEXTS["statement"][:3] + TEXTS["serial"] + TEXTS["reduction"] + TEXTS["scan"] + TEXTS["import"] + TEXTS["fn"])
+@pytest.mark.parametrize("text", TEXTS["statement"][:3] + sum((TEXTS[x] for x in ("serial", "reduction", "scan", "import", "fn")), []))
 def test_an_unknown_attribute_is_refused_everywhere(text):
     assert ("E0220", "there is no attribute `@lane`") in errors(text.replace("§", "@lane(8) "))
 
