@@ -24,6 +24,7 @@ from vxc.semantics import Order
 from vxc.target import WARP
 
 SHARED = ("reduce", "scan")  # run by all lanes of a group together
+LARGEST = 1 << 22  # iterations that are enumerated
 Slots = tuple[int, ...]  # a slot as a sum: a constant, then what each digit of the loops around counts for, outermost first
 
 
@@ -84,7 +85,8 @@ class Ownership:
         """Iterations of a loop or reduction from 0 on, at most; None where they are not known."""
         inst = self.insts[loop]
         starts = inst.op == "reduce" or inst.op == "loop" and inst.operands[0] == Const(0) and inst.operands[2:] in ((), (Const(1),))
-        return Extent.of(inst).most or None if starts else None
+        most = Extent.of(inst).most if starts else None
+        return most if most is not None and 0 < most <= LARGEST else None
 
     def runs(self, at: int, loops: Mapping[int, Places]) -> list[Run] | str:
         """How threads come to a position, outermost loop first; or why that is not known."""

@@ -18,6 +18,7 @@ root), common (an access is widest so), free. Each is followed through all loops
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.plan import Plan
@@ -25,7 +26,7 @@ from vxc.layout.layout import flattened
 from vxc.pass_manager import Context, Pass
 from vxc.passes.exchange import Exchanges
 from vxc.passes.given_layouts import arranged, given_layouts
-from vxc.passes.layout_choice import Choice, Chooser
+from vxc.passes.layout_choice import Choice, Chooser, too_large
 from vxc.passes.layout_roots import shape_of
 
 
@@ -33,7 +34,13 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
     tiles = {i.result.name: i.result for i in kernel.insts if i.op == "fragment"}
     if not tiles:
         return kernel
-    chooser = Chooser(kernel, tiles, given_layouts(kernel))
+    sizes = {name: prod(shape_of(tile)) * tile.dtype.bytes // kernel.attr("group") for name, tile in tiles.items()}
+    large = {name: why for name, size in sizes.items() if (why := too_large(size))}
+    for inst in kernel.insts:
+        if inst.op == "fragment" and inst.result.name in large:
+            context.missed(f"fragment {inst.result.name} lives in shared memory: {large[inst.result.name]}", kernel.name, inst.loc)
+    small = {name: tile for name, tile in tiles.items() if name not in large}
+    chooser = Chooser(kernel, small, given_layouts(kernel))
     chosen: list[Choice] = []
     for component, ranked in chooser.components():
         chosen.append(ranked[0])

@@ -23,6 +23,11 @@ TOGETHER = 48  # the same for all tiles of which teams reduce rows: their unroll
 EXCHANGED = 8  # the same for a tile of which other threads read elements through shared memory
 
 
+def too_large(size: int) -> str | None:
+    """Why a tile that takes so many bytes of a thread is not spread, or None."""
+    return f"it would take {size // 4} registers of each thread, more than {REGISTERS}" if size > 4 * REGISTERS else None
+
+
 @dataclass
 class Choice:
     """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of
@@ -120,8 +125,9 @@ class Chooser:
         """Decides where a tile lives and how threads come to what others hold."""
         buffer, where = self.tiles[name], choice.layouts.tiles[name]
         size = where.slots * buffer.dtype.bytes
-        if size > 4 * REGISTERS:
-            choice.shared[name] = f"it would take {size // 4} registers of each thread, more than {REGISTERS}", None
+        why = too_large(size)
+        if why:
+            choice.shared[name] = why, None
             return
         exchanged, shuffled = [], []
         for touch in touches:
