@@ -18,6 +18,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions
+from vxc.record import record
 from vxc.semantics import SCALAR_OPS
 
 MODES = {"r": "read", "w": "write", "rw": "atomic"}
@@ -68,7 +69,7 @@ class Access:
     at: int = field(compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class KernelFacts:
     """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it."""
 

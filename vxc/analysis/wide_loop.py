@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
 from vxc.ir.ops import Access
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Run:
     """Accesses of a loop to the same elements of `buffer`, which can be `width` elements at once. Positions are in the kernel.
 
@@ -31,7 +32,7 @@ class Run:
         return bool(self.loads) and (not self.stores or self.loads[0] < self.stores[0])
 
 
-@dataclass(frozen=True)
+@record
 class Shift:
     """Where the elements that are dealt out begin: `run`, which is one of the loop's, is then at a multiple of its width.
 
@@ -43,7 +44,7 @@ class Shift:
     start: Operand
 
 
-@dataclass(frozen=True)
+@record
 class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
@@ -72,7 +73,7 @@ class WideLoop:
         return (run.width, middle, 1) if middle < run.width else (run.width, 1)
 
 
-@dataclass(frozen=True)
+@record
 class Missed:
     """An access that stays as it is, and why."""
 

@@ -7,7 +7,8 @@ and a test compiles every pair.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vxc.record import record
+
 
 # What an attribute may be written before, and how a diagnostic calls it.
 POSITIONS = {
@@ -37,7 +38,7 @@ ORDER = ("chunk", "lanes", "parts")  # what an attribute of a loop or kernel say
 _ORDERED = ("kernel", "reduction", *LOOPS)
 
 
-@dataclass(frozen=True)
+@record
 class AttrRule:
     """One attribute: the positions where it is honoured, and those where it is not compiled yet, with the way out for these.
 
