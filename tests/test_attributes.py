@@ -90,8 +90,8 @@ TEXTS = {
         thread("y[i] = §sum(x[i]);"),
         thread("y[i] = 1.0 + §dot(x[i], x[0]);"),
         kernel("y = §max(x, axis = 1);"),
-        kernel("y = §cumsum(x[0]);"),
     ],
+    "scan": [kernel("y = §cumsum(x[0]);")],
     "expression": [
         thread(f"y[i] = {text};") for text in ("§max(1.0, x[i, 0])", "§x[i, 0]", "1.0 + §2.0", "§exp(x[i, 0])", "§(sum(x[i]) + 1.0)")
     ],
@@ -138,7 +138,7 @@ def test_what_is_not_honoured_is_refused(name, position):
             rejects(text.replace("§", "§" + written(name)), code, message)
 
 
-@pytest.mark.parametrize("text", TEXTS["statement"][:3] + TEXTS["serial"] + TEXTS["reduction"] + TEXTS["import"] + TEXTS["fn"])
+@pytest.mark.parametrize("text", TEXTS["statement"][:3] + sum((TEXTS[x] for x in ("serial", "reduction", "scan", "import", "fn")), []))
 def test_an_unknown_attribute_is_refused_everywhere(text):
     assert ("E0220", "there is no attribute `@lane`") in errors(text.replace("§", "@lane(8) "))
 

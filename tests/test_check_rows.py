@@ -54,9 +54,9 @@ def test_reductions_in_rows_are_computed_once():
 def test_reduction_orders():
     text = "kernel k(x: f16[M, 4096], out y: f32[M], out t: f32[1]) { parallel i in M { y[i] = sum(x[i]); } t[0] = sum(x); }"
     rows, total = body(text)[1:]
-    assert f"sum{Order(8, 8, 32)}[j in 4096]" in rows
+    assert f"sum{Order(8, 8, 64)}[j in 4096]" in rows
     assert f"sum{Order(8, 8, 512, 256)}[" in total  # alone: one result
-    assert f"sum{Order(8, 16, 32)}[" in body(text, reduce_chunk=16)[1]
+    assert f"sum{Order(8, 16, 64)}[" in body(text, reduce_chunk=16)[1]
     text = "@chunk(2) kernel k(x: f32[M, N], out y: f32[M]) { @lanes(8) parallel i in M { y[i] = @chunk(4) sum(x[i]) + sum(x[i]); } }"
     line = body(text)[1]
     assert f"sum{Order(4, 4, 8, 0)}[" in line and f"sum{Order(4, 2, 8, 0)}[" in line  # parts by the length, which only the call knows

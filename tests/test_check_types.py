@@ -74,7 +74,7 @@ ROWS = [
     ("y[i] += x[i] * a;", ["parallel j in 0..N step 1 row", "  y[i, j] = add(y[i, j], mul(x[i, j], a))"]),
     (
         "y[i] = cumsum(x[i] * a) + cummax(w);",
-        ["parallel j in 0..N step 1 row scan [4, 4, 32, 0]", "  y[i, j] = add(scan_sum[j](mul(x[i, j], a)):f32, scan_max[j](w[j]):f32)"],
+        ["parallel j in 0..N step 1 row scan [4, 4, 32, 1]", "  y[i, j] = add(scan_sum[j](mul(x[i, j], a)):f32, scan_max[j](w[j]):f32)"],
     ),
     (
         "local l: f32[4] = 0.0; l = l + 1; l[1:3] = w[0:2];",

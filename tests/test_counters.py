@@ -154,7 +154,7 @@ def cost(text: str) -> dict[str, list[Accesses]]:
     call, counters = complete(compiled.typed), Counters()
     run_flat(compiled.plan, call.arrays, call.scalars, dims=call.dims, debug=False, counters=counters)
     found: dict[str, list[Accesses]] = {}
-    for (_, _, name), count in counters.accesses.items():
+    for (_, _, name, _), count in counters.accesses.items():
         found.setdefault(name, []).append(count)
     return found
 

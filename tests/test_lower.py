@@ -120,7 +120,7 @@ def test_scan_and_bounds_before_the_nest():
     end %j
   end %i
   %i.1 = loop 0, %M {kind="parallel"}
-    %j.1 = scan %N {order=[4, 4, 32, 0]}
+    %j.1 = scan %N {order=[4, 4, 32, 1]}
       %2: f32 = load @x, %i.1, %j.1
       %3: f32 = prefix %2 {op="sum"}
       store @y, %i.1, %j.1, %3

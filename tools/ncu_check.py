@@ -102,7 +102,7 @@ def counted(case: Case, arch: str) -> tuple[str, Counter[str]]:
     counters, total = measure(compiled, call).counters, Counter()
     if any(run != grid for run, grid in counters.blocks.values()):
         raise ValueError(f"{case.name} has more blocks than are simulated")
-    for (kernel, at, array), count in counters.accesses.items():
+    for (kernel, at, array, _), count in counters.accesses.items():
         kind = _kind(compiled.plan.kernel(kernel).insts[at], array, count)
         total.update({name: getattr(count, of) for name, (_, (*where, of)) in METRICS.items() if tuple(where) == kind})
     return key(compiled, Path(__file__)), total

@@ -13,6 +13,7 @@ from vxc.record import record
 DEFAULT_ARCH = "sm_90a"
 
 WARP = 32
+VECTOR = 16  # bytes of the widest access
 MAX_THREADS_PER_BLOCK = 1024
 MAX_REGISTERS_PER_THREAD = 255
 REGISTERS_PER_SM = 65_536
@@ -62,6 +63,11 @@ _FEATURES = {
     "wgmma":      ((9, 0), (9, 0),  "a"),
 }  # fmt: skip
 
+
+
+def whole_vectors(nbytes: int) -> int:
+    """Bytes to allocate for an array of so many, at least one vector: kernels load the vectors that hold its elements."""
+    return max(-(-nbytes // VECTOR), 1) * VECTOR
 
 
 @record

@@ -58,7 +58,10 @@ SAMPLES = {
 
 
 class Case(NamedTuple):
-    """A sample at one dtype and shape. `static`: the shape is known when it is compiled. `flop` is 0 where bytes are what counts."""
+    """A sample at one dtype and shape. `static`: the shape is known when it is compiled. `flop` is 0 where bytes are what counts.
+
+    Inputs begin `offset` bytes behind a multiple of 16.
+    """
 
     suite: str
     sample: str
@@ -66,10 +69,11 @@ class Case(NamedTuple):
     shape: tuple[int, ...]
     static: bool = True
     flop: int = 0
+    offset: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.sample}_{self.dtype}_{'x'.join(map(str, self.shape))}"
+        return f"{self.sample}_{self.dtype}_{'x'.join(map(str, self.shape))}{f'_offset{self.offset}' * bool(self.offset)}"
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ class Case(NamedTuple):
 
 
 SHORT, MIDDLE, SQUARE, LONG = (1 << 20, 64), (131072, 1000), (8192, 8192), (64, 1 << 20)
-WIDE, ODD, FLAT = (16384, 1000), (8191, 8193), (1 << 28,)
+WIDE, ODD, ODD_ROWS, FLAT = (16384, 1000), (8191, 8193), (8192, 8193), (1 << 28,)
 NORMS = ("softmax", "rmsnorm", "layernorm")
 
 CASES = (
@@ -109,7 +113,12 @@ CASES = (
     *(Case("transpose", "transpose", dtype, ODD) for dtype in ("f16", "f32")),
     *(Case("runtime", sample, "f32", SHORT, static=False) for sample in ("rowsum", "rowdot")),
     Case("runtime", "softmax", "f16", WIDE, static=False),
-    Case("runtime", "rowsum", "f32", LONG, static=False),
+    *(Case("runtime", "rowsum", "f32", shape, static=False, offset=offset) for shape, offset in ((LONG, 0), (ODD_ROWS, 4))),
+    *(Case("misaligned", "rowsum", dtype, shape, offset=4) for dtype in ("f16", "f32") for shape in (SQUARE, ODD_ROWS)),
+    Case("misaligned", "rowsum", "f16", ODD_ROWS, offset=2),
+    Case("misaligned", "softmax", "f16", SQUARE, offset=2),
+    Case("misaligned", "softmax", "f32", SQUARE, offset=4),
+    Case("misaligned", "add", "f32", FLAT, offset=4),
     *(Case("dequant", f"dequant_u4_{form}", "f16", SQUARE) for form in ("manual", "parallel", "copy")),
 )
 

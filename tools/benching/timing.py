@@ -62,7 +62,8 @@ def arrays(case: Case, kernel: Kernel) -> Arrays:
             if param.mode == "out":
                 found.out[param.name] = torch.empty(shape, dtype=dtype, device="cuda")
             elif param.dtype.kind == "f":
-                found.inputs[param.name] = torch.randn(shape, device="cuda").to(dtype)
+                apart = case.offset // dtype.itemsize
+                found.inputs[param.name] = torch.randn(apart + math.prod(shape), device="cuda").to(dtype)[apart:].view(shape)
             else:
                 found.inputs[param.name] = torch.randint(0, 1 << param.dtype.bits, shape, dtype=dtype, device="cuda")
     return found

@@ -34,7 +34,7 @@ def _rowsum(x, s, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     at = tl.arange(0, BLOCK)
     inside = (row[:, None] < rows) & (at[None, :] < columns)
-    values = tl.load(x + row[:, None] * columns + at[None, :], mask=inside, other=0.0)
+    values = tl.load(x + row[:, None] * columns + at[None, :], mask=inside, other=0.0).to(tl.float32)
     tl.store(s + row, tl.sum(values, axis=1), mask=row < rows)
 
 

@@ -162,12 +162,13 @@ PASSES = (
         (INDICES + "test_a_loop_index_steps_past_32_bits",),
     ),
     Mutant(
-        "vector-across-rows", "passes/infer_vector_widths.py", "elements behind the end of a row are read instead of the next row's first",
-        'b.emit("le", b.emit("add", digits[i].rest, loop.count), digits[i].divisor)', 'b.emit("le", digits[i].rest, digits[i].divisor)',
+        "vector-across-rows", "passes/widen_loop.py", "elements behind the end of a row are read instead of the next row's first",
+        'b.emit("le", b.emit("add", digits[i].rest, self.loop.count), digits[i].divisor)',
+        'b.emit("le", digits[i].rest, digits[i].divisor)',
         (WIDTHS + "test_a_matrix_is_one_stretch",),
     ),
     Mutant(
-        "first-elements-dropped", "passes/infer_vector_widths.py", "elements before the first multiple of 16 bytes are left out",
+        "first-elements-dropped", "passes/widen_loop.py", "elements before the first multiple of 16 bytes are left out",
         'before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)', "before = Const(0)",
         (WIDTHS + "test_one_dimension",),
     ),

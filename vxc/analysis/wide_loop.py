@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
 from vxc.ir.ops import Access
 from vxc.record import record
 
 
+class Size(NamedTuple):
+    """Elements of an access; `anywhere`: wherever they lie, as the `move` of that attribute does it."""
+
+    elements: int
+    anywhere: str | None
+
+
 @record
 class Run:
-    """Accesses of a loop to the same elements of `buffer`, which can be `width` elements at once. Positions are in the kernel.
+    """Accesses of a loop to the same elements of `buffer`. Positions are in the kernel.
 
     `offset` is a value of the loop that is the offset in memory, or None: then it follows from `indices`. `within` are divisions that must
     have one quotient for all elements; where they have not, the elements do not follow one another.
     """
 
     buffer: Buffer
-    width: int
     loads: tuple[int, ...]
     stores: tuple[int, ...]
     indices: tuple[Operand, ...]
     offset: Operand | None
-    within: tuple[int, ...] = ()
+    within: tuple[int, ...]
+    given: Size  # where what the kernel tests holds
+    otherwise: Size
 
     @property
     def reads(self) -> bool:
@@ -45,32 +54,34 @@ class Shift:
 
 
 @record
+class Guards:
+    """What is known of the conditions in a loop. `whole`: the guard decides the same for all iterations. `kinds`, by position of the other
+    `if`s with accesses in them: SAME in all iterations, or true in all where they are at both ENDS.
+    """
+
+    whole: bool
+    kinds: Mapping[int, str]
+
+
+@record
 class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
     `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
-    all hold; `whole` says that they decide the same for all iterations. `digits` are the divisions in it that go on from one iteration to
-    the next: the remainder by one up, or back to 0. `conditions` are the `if`s with accesses in them, by position: SAME in all iterations,
-    or true in all where they are at both ENDS.
+    all hold. `digits` are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given`
+    holds where what the kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
     """
 
     at: int
     count: int
+    dealt: bool
     runs: tuple[Run, ...]
     guard: int
     tests: tuple[Inst, ...]
-    whole: bool
     digits: tuple[int, ...]
-    dealt: bool
     shift: Shift | None
-    conditions: Mapping[int, str] = field(default_factory=dict)
-
-    def widths(self, run: Run) -> tuple[int, ...]:
-        """Elements that an access of a run may have, widest first; several where the address decides."""
-        if not self.dealt or (self.shift and self.shift.run is run):
-            return (run.width,)
-        middle = max(2, 4 // run.buffer.dtype.bytes)
-        return (run.width, middle, 1) if middle < run.width else (run.width, 1)
+    given: Guards
+    otherwise: Guards | None
 
 
 @record
@@ -84,8 +95,8 @@ class Missed:
 
 @dataclass
 class Widths:
-    """What is found in one kernel. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`: parameter -> what must
-    divide it; `least`: parameter -> what it must be at least.
+    """What is found in one kernel, and what it tests for it. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`:
+    parameter -> what must divide it; `least`: parameter -> what it must be at least.
     """
 
     loops: dict[int, WideLoop] = field(default_factory=dict)
@@ -93,6 +104,11 @@ class Widths:
     aligned: dict[str, int] = field(default_factory=dict)
     divides: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def two_forms(self) -> bool:
+        """Whether loops have another form where the tests fail."""
+        return bool(self.aligned or self.divides)
 
 
 def in_vain(runs: Iterable[Run], accesses: Iterable[Access]) -> bool:

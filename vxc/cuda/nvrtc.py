@@ -31,7 +31,7 @@ FP_OPTIONS = {
 """What each floating-point mode asks of NVRTC (NVRTC User Guide, "Supported Compile Options")."""
 
 _ALWAYS = ("--std=c++17", "--ptxas-options=-v", "--no-cache", "--minimal")
-"""`--minimal` leaves out declarations that emitted text does not use (textures, surfaces, the device's runtime): 5 ms less for every text."""
+"""`--minimal` leaves out declarations that emitted text does not use (textures, the device's runtime): 5 ms less for every text."""
 
 _HEADERS = ("cuda_fp16", "cuda_bf16", "cuda_fp8")
 

@@ -103,7 +103,7 @@ def traffic_of(kernel: Kernel, measured: Measured, target: Target) -> Traffic | 
     name = kernel.name
     if name not in measured.counters.blocks:
         return None
-    found = [count for (k, _, _), count in measured.counters.accesses.items() if k == name and count.space != "shared"]
+    found = [count for (k, *_), count in measured.counters.accesses.items() if k == name and count.space != "shared"]
     minimum = _minimum(kernel, measured)
     operations = {bits: _operations(kernel, measured, bits) for bits in (32, 64)}
     total = sum(operations.values())
@@ -153,11 +153,16 @@ def _roofline(minimum: int, operations: Mapping[int, int], target: Target) -> Ro
 def accesses_of(kernel: Kernel, measured: Measured, remarks: tuple[Remark, ...]) -> tuple[Access, ...]:
     """The accesses to global and shared memory, those alike from one line of the source as one, in program order."""
     groups: dict[tuple, list[int]] = {}
+    counted: dict[tuple[int, str], list[int]] = {}
+    for (name, at, array, size), _ in measured.counters.accesses.items():
+        if name == kernel.name:
+            counted.setdefault((at, array), []).append(size)
     for at, inst in enumerate(kernel.insts):
         for buffer, _, mode in accesses(inst):
             if buffer.space in ("param", "workspace", "shared"):
-                width = inst.attr("width", 1)
-                groups.setdefault((buffer, inst.loc[0] if inst.loc else None, _KINDS[mode], width), []).append(at)
+                sizes = counted.get((at, buffer.name)) or [max(1, buffer.dtype.bits * inst.attr("width", 1) // 8)]
+                for size in sorted(sizes, reverse=True):
+                    groups.setdefault((buffer, inst.loc[0] if inst.loc else None, _KINDS[mode], size), []).append(at)
     return tuple(_access(kernel.name, *key, _wider(key, groups), places, measured, remarks) for key, places in groups.items())
 
 
@@ -174,14 +179,14 @@ def _access(
     buffer: Buffer,
     line: int | None,
     kind: str,
-    width: int,
+    size: int,
     wider: bool,
     places: list[int],
     measured: Measured,
     remarks: tuple[Remark, ...],
 ) -> Access:
-    space, size = buffer.space, max(1, buffer.dtype.bits * width // 8)
-    found = [measured.counters.accesses.get((kernel, at, buffer.name), Accesses(space, size)) for at in places]
+    space = buffer.space
+    found = [measured.counters.accesses.get((kernel, at, buffer.name, size), Accesses(space, size)) for at in places]
     known = kernel in measured.counters.blocks
     requests, shared = sum(c.requests for c in found), space == "shared"
     ideal = sum(c.ideal_cycles for c in found)
@@ -195,7 +200,7 @@ def _access(
         kind=kind,
         space="shared" if shared else "global",
         bytes_per_access=size,
-        why_not_wider=None if size >= WIDEST or kind == "atomic" else _why_not_wider(kernel, buffer.name, line, width, wider, remarks),
+        why_not_wider=None if size >= WIDEST or kind == "atomic" else _why_not_wider(kernel, buffer, line, size, wider, remarks),
         requests=measured.scale(kernel, requests) if known else None,
         sectors_per_request=each(sum(c.sectors for c in found)),
         ideal_sectors_per_request=each(sum(c.ideal_sectors for c in found)),
@@ -205,10 +210,10 @@ def _access(
     )
 
 
-def _why_not_wider(kernel: str, name: str, line: int | None, width: int, wider: bool, remarks: tuple[Remark, ...]) -> str | None:
+def _why_not_wider(kernel: str, buffer: Buffer, line: int | None, size: int, wider: bool, remarks: tuple[Remark, ...]) -> str | None:
     """What the pass that chooses widths says of the array on that line; without it, the plain fact."""
     if wider:
         return NARROWER
     said = [r for r in remarks if (r.pass_name, r.kind, r.kernel) == ("infer-vector-widths", "missed", kernel)]
-    about = [r.message for r in said if r.loc and r.loc[0] == line and f"`{source_name(name)}`" in r.message]
-    return about[0] if about else NO_WIDTHS if width == 1 else None
+    about = [r.message for r in said if r.loc and r.loc[0] == line and f"`{source_name(buffer.name)}`" in r.message]
+    return about[0] if about else NO_WIDTHS if size == max(1, buffer.dtype.bytes) else None

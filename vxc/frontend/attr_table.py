@@ -30,12 +30,13 @@ POSITIONS = {
     "shared": "a `shared` array",
     "fragment": "a `fragment`",
     "statement": "a statement of this kind",
-    "reduction": "a reduction or scan",
+    "reduction": "a reduction",
+    "scan": "a scan",
     "expression": "an expression that is no reduction",
 }
 LOOPS = ("grid", "parallel", "serial", "unroll", "pipelined", "persistent", "inner persistent")
 ORDER = ("chunk", "lanes", "parts")  # what an attribute of a loop or kernel says to the reductions and scans inside
-_ORDERED = ("kernel", "reduction", *LOOPS)
+_ORDERED = ("kernel", "reduction", "scan", *LOOPS)
 
 
 @record
@@ -62,10 +63,10 @@ ATTRS = {
     "unroll": AttrRule(("serial", "pipelined", "inner persistent"), "int", ("parallel",), "write a `serial` loop inside of it"),
     "lanes": AttrRule(_ORDERED, "int"),
     "chunk": AttrRule(_ORDERED, "int", least=0),
-    "parts": AttrRule(_ORDERED, "int"),
+    "parts": AttrRule(("kernel", "reduction", *LOOPS), "int"),
     "independent": AttrRule(("parallel", "grid", "persistent"), "text"),
-    "fp": AttrRule(("kernel",), ("exact", "contract", "fast"), ("reduction", "expression"), "write it before `kernel`"),
-    "native": AttrRule(later=("kernel", "reduction", "expression"), way_out="remove it: 16-bit floats are computed in f32"),
+    "fp": AttrRule(("kernel",), ("exact", "contract", "fast"), ("reduction", "scan", "expression"), "write it before `kernel`"),
+    "native": AttrRule(later=("kernel", "reduction", "scan", "expression"), way_out="remove it: 16-bit floats are computed in f32"),
     "layout": AttrRule(later=("fragment", "shared", "parallel"), way_out="remove it: the compiler chooses the layout"),
     "target": AttrRule(later=("example",), way_out="remove it: an example is for every architecture"),
 }

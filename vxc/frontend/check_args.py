@@ -19,9 +19,11 @@ def is_reduction(node: syntax.Call) -> bool:
     return name in REDUCTIONS and (len(node.args) == (2 if name == "dot" else 1) or name not in SCALAR_OPS or bool(node.named))
 
 
-def is_ordered(node: syntax.Expr) -> bool:
-    """Whether this is a reduction or scan, which has an order."""
-    return isinstance(node, syntax.Call) and (is_reduction(node) or node.func.name in SCAN_CALLS)
+def ordered_as(node: syntax.Expr) -> str:
+    """Which of the two that have an order this is: "reduction", "scan", or "" for neither."""
+    if not isinstance(node, syntax.Call):
+        return ""
+    return "reduction" if is_reduction(node) else "scan" if node.func.name in SCAN_CALLS else ""
 
 
 def arity(at: At, node: syntax.Call, number: int, what: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend import syntax
 from vxc.frontend.attr_table import ATTRS, ORDER, POSITIONS, AttrRule, in_words
-from vxc.frontend.check_args import is_ordered
+from vxc.frontend.check_args import ordered_as
 from vxc.frontend.node import walk
 from vxc.frontend.scope import At, fail, suggestion
 from vxc.semantics import Order, check_order
@@ -38,7 +38,7 @@ def no_attributes(node: syntax.Stmt | syntax.Item, at: At, position: str = "stat
 def orders_something(attrs: tuple[syntax.Attr, ...], position: str, body: syntax.Block, at: At) -> None:
     """Fail for an attribute that speaks to the reductions and scans of a body that has none."""
     speaking = [attr for attr in attrs if attr.name in ORDER and (attr.name, position) != ("lanes", "parallel")]
-    if speaking and not any(map(is_ordered, walk(body))):
+    if speaking and not any(map(ordered_as, walk(body))):
         message = f"`@{speaking[0].name}` says how to reduce or scan, and nothing inside does either"
         fail(at, "E0220", message, speaking[0], help="remove it")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from vxc.dtypes import BOOL, F64, I64, DType
 from vxc.frontend import syntax
-from vxc.frontend.check_args import is_ordered
+from vxc.frontend.check_args import ordered_as
 from vxc.frontend.check_attrs import attributes
 from vxc.frontend.scope import At, State, dtype_named, fail
 from vxc.frontend.typed import Cond, Const, Op
@@ -211,7 +211,7 @@ def choose(at: At, cond: Value, then: Value, other: Value, span: Span, how: str)
 
 
 def _attributed(st: State, node: syntax.AttrExpr, at: At) -> Task:
-    position = "reduction" if is_ordered(node.operand) else "expression"
+    position = ordered_as(node.operand) or "expression"
     order = dict(at.order) | (yield from attributes(node.attrs, position, at))
     return replace((yield node.operand, at.but(order=tuple(order.items()))), span=node.span)
 

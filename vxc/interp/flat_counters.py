@@ -4,8 +4,8 @@ A request is one memory instruction of one warp in which a lane runs. Global mem
 begins at the beginning of one, as allocations do (CUDA C++ Programming Guide, "Device Memory Accesses"). What a bank conflict costs
 is said in `layout/banks.py`.
 
-Counting is by (kernel, position of the instruction), of accesses also by the array (`move.async` has two of
-them), and only where a `Counters` is passed to the interpreter.
+Counting is by (kernel, position of the instruction), of accesses also by the array (`move.async` has two of them) and by the bytes of one
+(a `move` may be several), and only where a `Counters` is passed to the interpreter.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Counters:
     issued: Counter[Place] = field(default_factory=Counter)  # warps
     threads: Counter[Place] = field(default_factory=Counter)
     divergent: Counter[Place] = field(default_factory=Counter)  # warps whose lanes part at this `if`
-    accesses: dict[tuple[str, int, str], Accesses] = field(default_factory=dict)
+    accesses: dict[tuple[str, int, str, int], Accesses] = field(default_factory=dict)
     blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def chunks(self, kernel: str, grid: int, size: int) -> Iterator[tuple[int, int]]:
@@ -91,7 +91,7 @@ class Counters:
         warps, threads = _running(m)
         byte = np.broadcast_to(memory.base + flat * memory.dtype.bits // 8, m.shape)
         byte = byte if m.mask is True else np.where(m.mask, byte, NOWHERE)
-        count = self.accesses.setdefault((m.program.name, step.at, memory.name), Accesses(memory.space, size))
+        count = self.accesses.setdefault((m.program.name, step.at, memory.name, size), Accesses(memory.space, size))
         count.requests += warps
         count.threads += threads
         if step.inst.op == "atomic":

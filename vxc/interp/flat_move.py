@@ -54,17 +54,40 @@ def await_(m: Machine, step: Step) -> None:
 
 def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]:
     """The target, where its first element is, and the elements for it."""
-    width = step.inst.attr("width")
+    width, anywhere = step.inst.attr("width"), step.inst.attr("anywhere")
     target, source = (m.storage[step.args[at].name] for at in (0, 2))
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
-        m.counters.access(m, step, target, to, width)
-        m.counters.access(m, step, source, start, width)
+        counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
+        for memory, first in ((target, to), (source, start)):
+            counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
     for k in range(width):
         if source.written is not None:
             check_written(m, step, source, start + k)
         watch(m, step, source, start + k, "r")
     return target, to, [source.data.take(start + k) for k in range(width)]
+
+
+def _count_vectors(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
+    """Count the aligned vectors that hold the elements: the next one too where the first does not begin with them."""
+    size, running = memory.dtype.bytes, m.mask
+    past = (memory.base + first * size) % (width * size) // size
+    m.counters.access(m, step, memory, first - past, width)
+    m.mask = both(running, lanes(past != 0))
+    if m.mask is not False:
+        m.counters.access(m, step, memory, first - past + width, width)
+    m.mask = running
+
+
+def _count_pieces(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
+    """Count accesses as wide as the address of each lane allows."""
+    size, running = memory.dtype.bytes, m.mask
+    widths = np.gcd(memory.base + first * size, width * size) // size
+    for piece in (width >> k for k in range(width.bit_length())):
+        m.mask = both(running, lanes(widths == piece))
+        for k in range(0, width, piece) if m.mask is not False else ():
+            m.counters.access(m, step, memory, first + k, piece)
+    m.mask = running
 
 
 def _write(m: Machine, step: Step, target: Memory, to: np.ndarray, values: list[np.ndarray]) -> None:
@@ -88,11 +111,12 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
     first = np.clip(first, 0, max(last, 0))
     apart = 0 < memory.placement.run < width  # elements that do not lie together
-    off = both(m.mask, lanes(apart | ((memory.base + first * memory.dtype.bytes) % (width * memory.dtype.bytes) != 0)))
+    size = memory.dtype.bytes * (1 if step.inst.attr("anywhere") and memory.space != "local" else width)
+    off = both(m.mask, lanes(apart | ((memory.base + first * memory.dtype.bytes) % size != 0)))
     if off is not False:
         at = memory.element(m.at_lane(first, m.first(off)))
         text = f"`{at}` is no place for an access of {width} elements"
-        raise m.fault("E0729", text, step.inst, m.first(off), f"start at a multiple of {width * memory.dtype.bytes} bytes")
+        raise m.fault("E0729", text, step.inst, m.first(off), f"start at a multiple of {size} bytes")
     return own(m, memory, first)
 
 

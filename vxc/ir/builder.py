@@ -76,6 +76,17 @@ class Builder:
         self.add(Inst(op, fixed, result, attributes(attrs), self.loc))
         return result
 
+    def linear(self, buffer: Buffer, indices: list[Scalar], lookup: Rewriter) -> Scalar:
+        """The offset in memory of an element, `lookup` giving what extents and strides are now."""
+        found: Scalar | None = None
+        for at, index in enumerate(indices):
+            if buffer.strides is not None:
+                index = self.emit("mul", index, lookup(buffer.strides[at]))
+            elif found is not None:
+                found = self.emit("mul", found, lookup(buffer.shape[at]))
+            found = index if found is None else self.emit("add", found, index)
+        return found
+
     def declare(self, op: str, name: str, dtype: DType, shape: Iterable[Scalar | int] = (), **attrs) -> Buffer:
         """Append the declaration of storage (`cell`, `shared`, `ring` ..) and give it; `name` is a hint."""
         sizes = tuple(constant(n) if isinstance(n, int) else n for n in shape)

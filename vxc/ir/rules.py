@@ -134,6 +134,8 @@ def _move(stage: str, inst: Inst) -> str | None:
         return "`move` goes between an array of the thread (`local`) and memory that is none"
     if size not in (8, 16, 32, 64, 128) or to.dtype.bits < 8:
         return f"{inst.attr('width')} elements of {to.dtype} are no access of 1, 2, 4, 8 or 16 bytes"
+    if inst.attr("anywhere") and not {to.space, source.space} & set(GLOBAL):
+        return "`anywhere` is of global memory"
     return None
 
 

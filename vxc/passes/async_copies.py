@@ -70,8 +70,8 @@ class _Copies:
     def _ends(self, local: int, op: str) -> tuple[int | None, list[int]]:
         """The one access by `op` to an array of the thread, where all its other uses are moves, and those."""
         found = self.used.get(self.insts[local].result.name, [])
-        moves = [i for i in found if self.insts[i].op == "move"]
-        others = [i for i in found if self.insts[i].op != "move"]
+        moves = [i for i in found if self.insts[i].op == "move" and not self.insts[i].attr("anywhere")]
+        others = [i for i in found if i not in moves]
         return (others[0] if len(others) == 1 and moves and self.insts[others[0]].op == op else None), moves
 
     def _only(self, name: str) -> int | None:

@@ -6,6 +6,8 @@ from vxc.analysis.wide_loop import Widths
 from vxc.ir.kernel import Kernel
 from vxc.pass_manager import Context
 
+_ANYWHERE = {"branch": "as wide as its address allows", "straight": "two and a shift where it is not aligned"}
+
 
 def say(kernel: Kernel, found: Widths, context: Context) -> None:
     """One remark for each decision and place."""
@@ -21,18 +23,21 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
         for run in loop.runs:
             for what, places in (("loads", run.loads * run.reads), ("stores", run.stores)):
                 if places:
-                    sizes = [f"{width * run.buffer.dtype.bytes}" for width in loop.widths(run)]
-                    which = ", as its address allows" if len(sizes) > 1 else ""
-                    once(context.applied, f"{' or '.join(sizes)}-byte {what} of `{run.buffer.name}`{which}", places[0])
+                    size = run.given.elements * run.buffer.dtype.bytes
+                    kind = "branch" if what == "stores" else run.given.anywhere
+                    how = f", each {_ANYWHERE[kind]}" if run.given.anywhere else ""
+                    once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{how}", places[0])
     for miss in found.missed:
         once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
     for loop in found.loops.values():
         if loop.shift:
             run = loop.shift.run
             start = f"lanes take {loop.count} elements in a row from where `{run.buffer.name}` is at a multiple of "
-            once(context.applied, f"{start}{run.width * run.buffer.dtype.bytes} bytes", loop.at)
+            once(context.applied, f"{start}{run.given.elements * run.buffer.dtype.bytes} bytes", loop.at)
+    larger = [f"{name} is at least {least}" for name, least in found.least.items()]
+    if found.loops and larger:
+        context.applied(f"wide accesses where {', '.join(larger)}; else one element at a time", kernel.name)
     tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
     tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
-    tests += [f"{name} is at least {least}" for name, least in found.least.items()]
-    if found.loops and tests:
-        context.applied(f"wide accesses where {', '.join(tests)}; else one element at a time", kernel.name)
+    if tests:
+        context.applied(f"as wide as that where {', '.join(tests)}; else each {_ANYWHERE['branch']}", kernel.name)

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import ChainMap
 from dataclasses import replace
 
-from vxc.analysis.vector_width import slice_of
+from vxc.analysis.thread_loop import slice_of
 from vxc.dtypes import BOOL, F16, F32
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import NAN, Buffer, Const, Inst, Kernel, Operand, Value

@@ -21,7 +21,6 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
-from vxc.passes.move_runs import linear
 from vxc.passes.nest import Nest
 from vxc.record import record
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
@@ -132,7 +131,7 @@ class _Tiled:
 
     def _offset(self, buffer: Buffer, indices: Sequence[Operand], row: Scalar, column: Scalar) -> Scalar:
         """The offset in memory of an element of given row and column."""
-        return linear(self.b, buffer, list(map(self._at(row, column), indices)), self.rewriter)
+        return self.b.linear(buffer, list(map(self._at(row, column), indices)), self.rewriter)
 
     def _at(self, row: Scalar, column: Scalar) -> Rewriter:
         return Rewriter(self.b, ChainMap({self.along.result: row, self.across.result: column}, self.rewriter.mapping))

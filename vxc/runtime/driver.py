@@ -1,8 +1,8 @@
 """The small part of the CUDA driver that launching needs, behind one class.
 
 Modules, launches, streams and events go through `cuda.bindings.driver`: PyCUDA cannot use a stream that it did not make,
-launch clusters, or pass packed parameters. Contexts and plain memory belong to PyCUDA where it is importable
-(`PyCudaDriver`), else to the bindings too (`Driver`). Both use the primary context, so torch and CuPy arrays are reachable.
+launch clusters, or pass packed parameters. Contexts and plain memory belong to PyCUDA where it is importable (`PyCudaDriver`),
+else to the bindings too (`Driver`). Both use the primary context, so torch and CuPy arrays are reachable.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
 from vxc.runtime.pointers import device_ordinal
 from vxc.runtime.queues import Queues
+from vxc.target import whole_vectors
 
 
 class Driver(Queues):
@@ -127,10 +128,9 @@ class Driver(Queues):
         self._call("cuCtxPopCurrent")
 
     # memory, on the legacy default stream
-
     def allocate(self, nbytes: int) -> Any:
-        """Device memory; `int()` of the result is its address. At least one byte, aligned to 256."""
-        return self._call("cuMemAlloc", max(nbytes, 1))
+        """Device memory; `int()` of the result is its address, a multiple of 256."""
+        return self._call("cuMemAlloc", whole_vectors(nbytes))
 
     def free(self, memory: Any) -> None:
         self._call("cuMemFree", memory)
@@ -147,7 +147,7 @@ class Driver(Queues):
 
     def allocate_async(self, nbytes: int, stream: int) -> int:
         """The address of device memory that exists from this point of the stream to `free_async`."""
-        return int(self._call("cuMemAllocAsync", max(nbytes, 1), stream))
+        return int(self._call("cuMemAllocAsync", whole_vectors(nbytes), stream))
 
     def free_async(self, address: int, stream: int) -> None:
         self._call("cuMemFreeAsync", address, stream)
@@ -259,7 +259,7 @@ class PyCudaDriver(Driver):
 
     def allocate(self, nbytes: int) -> Any:
         with self._translated():
-            return self._pycuda.mem_alloc(max(nbytes, 1))
+            return self._pycuda.mem_alloc(whole_vectors(nbytes))
 
     def free(self, memory: Any) -> None:
         with self._translated():

@@ -59,6 +59,83 @@ template <int bytes> __device__ __forceinline__ void vx_move(void* to, const voi
   if (bytes == 16) *(uint4*)to = *(const uint4*)from;
 }
 
+// whether a pointer is a multiple of so many bytes
+template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
+  return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
+}
+
+// registers with so many bytes at a place, in accesses of `unit` bytes, of which it is a multiple
+template <int bytes, int unit> __device__ __forceinline__ void vx_load_pieces(unsigned int* words, const char* from) {
+  #pragma unroll
+  for (int k = 0; k < bytes; k += unit) {
+    const unsigned int shift = k % 4 * 8, before = k % 4 == 0 ? 0u : words[k / 4];
+    if (unit == 1) words[k / 4] = before | (unsigned int)*(const unsigned char*)(from + k) << shift;
+    if (unit == 2) words[k / 4] = before | (unsigned int)*(const unsigned short*)(from + k) << shift;
+    if (unit > 2) vx_move<unit>(&words[k / 4], from + k);
+  }
+}
+
+// whether accesses of `unit` bytes suit `bytes` bytes that begin `past` behind a multiple of that, elements of `size` bytes
+template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suits(unsigned int past) {
+  return unit <= bytes && unit >= size && (unit == size || past % unit == 0u);
+}
+
+// copy so many bytes (2 to 16) from any place to an array of the thread: one or two whole vectors of memory that hold them, and a shift
+template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, const void* from) {
+  __align__(16) unsigned int words[8] = {};
+  const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
+  const char* first = (const char*)from - past;
+  vx_move<bytes>(words, first);
+  if (bytes == 2) {
+    if (past) words[0] = words[0] >> 8 | (unsigned int)*(const unsigned short*)(first + 2) << 8;
+  } else {
+    if (past) vx_move<bytes>(&words[bytes / 4], first + bytes);
+    #pragma unroll
+    for (int k = 0; k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
+    #pragma unroll
+    for (int k = 0; k < 5; ++k) words[k] = past & 4 ? words[k + 1] : words[k];
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) words[k] = __funnelshift_r(words[k], words[k + 1], past % 4 * 8);
+  }
+  vx_move<bytes>(to, words);
+}
+
+// the same by branches, in accesses as wide as the place allows, of `size` bytes at least; the branches end with whole registers
+template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from) {
+  __align__(16) unsigned int words[4];
+  const char* place = (const char*)from;
+  const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
+  if (vx_suits<bytes, size, 16>(past)) vx_load_pieces<bytes, 16>(words, place);
+  else if (vx_suits<bytes, size, 8>(past)) vx_load_pieces<bytes, 8>(words, place);
+  else if (vx_suits<bytes, size, 4>(past)) vx_load_pieces<bytes, 4>(words, place);
+  else if (vx_suits<bytes, size, 2>(past)) vx_load_pieces<bytes, 2>(words, place);
+  else vx_load_pieces<bytes, 1>(words, place);
+  vx_move<bytes>(to, words);
+}
+
+// registers with so many bytes to a place, in accesses of `unit` bytes, of which it is a multiple
+template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(char* to, const unsigned int* words) {
+  #pragma unroll
+  for (int k = 0; k < bytes; k += unit) {
+    if (unit == 1) *(unsigned char*)(to + k) = (unsigned char)(words[k / 4] >> k % 4 * 8);
+    if (unit == 2) *(unsigned short*)(to + k) = (unsigned short)(words[k / 4] >> k % 4 * 8);
+    if (unit > 2) vx_move<unit>(to + k, &words[k / 4]);
+  }
+}
+
+// copy so many bytes from an array of the thread to any place, in accesses as wide as that allows, of `size` bytes at least
+template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
+  __align__(16) unsigned int words[4];
+  char* place = (char*)to;
+  const unsigned int past = (unsigned int)(unsigned long long)to & (bytes - 1u);
+  vx_move<bytes>(words, from);
+  if (vx_suits<bytes, size, 16>(past)) vx_store_pieces<bytes, 16>(place, words);
+  else if (vx_suits<bytes, size, 8>(past)) vx_store_pieces<bytes, 8>(place, words);
+  else if (vx_suits<bytes, size, 4>(past)) vx_store_pieces<bytes, 4>(place, words);
+  else if (vx_suits<bytes, size, 2>(past)) vx_store_pieces<bytes, 2>(place, words);
+  else vx_store_pieces<bytes, 1>(place, words);
+}
+
 // the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
 __device__ __forceinline__ long long vx_whole(long long offset) {
   asm("" : "+l"(offset));
@@ -81,11 +158,6 @@ __device__ __forceinline__ void vx_await() {
 // elements up to the first that begins at a multiple of so many bytes
 template <int bytes, typename T> __device__ __forceinline__ int vx_ahead(const T* place) {
   return (int)((0u - (unsigned int)(unsigned long long)place & (bytes - 1u)) / (unsigned int)sizeof(T));
-}
-
-// whether a pointer is a multiple of so many bytes
-template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
-  return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
 }
 
 // where element `o` of an array in shared memory lies, whose rows of `row` elements begin `pitch` elements apart
