@@ -86,6 +86,15 @@ class KernelFacts:
         params = (p.name for p in self.kernel.params if isinstance(p, Value) and p.dtype.is_int)
         return frozenset((*params, *(loop.index.name for loop in self.loops)))
 
+    @cached_property
+    def within(self) -> Mapping[int, tuple[Access, ...]]:
+        """By the position of a loop, the accesses in it, in program order."""
+        found: dict[int, list[Access]] = {loop.at: [] for loop in self.loops}
+        for access in self.accesses:
+            for loop in access.loops:
+                found[loop.at].append(access)
+        return {at: tuple(accesses) for at, accesses in found.items()}
+
     def varies(self, name: str, loop: LoopFact) -> bool:
         """True where the unknown or buffer of this name is another one in each iteration of the loop."""
         return loop in self.homes.get(name, ())

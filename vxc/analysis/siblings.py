@@ -77,8 +77,7 @@ def nest_of(facts: KernelFacts, loops: Sequence[int], onto: Sequence[int]) -> Ne
     if len(loops) != len(onto) or not all(_alike(mine, other) for mine, other in pairs):
         return None
     names = {mine.index: form(other.index) + mine.start - other.start for mine, other in pairs}
-    found = tuple(a for a in facts.accesses if any(loop.at == loops[0] for loop in a.loops))
-    return Nest(tuple(loops), tuple(other.index for _, other in pairs), found, names)
+    return Nest(tuple(loops), tuple(other.index for _, other in pairs), facts.within[loops[0]], names)
 
 
 def _alike(mine: LoopFact, other: LoopFact) -> bool:
