@@ -72,6 +72,8 @@ SOURCES = {
     "E0231": (thread("§shared s: f32[4];"), "a `shared` array stands outside a `grid`"),
     "E0232": (thread("§grid b in 4 { }"), "a `grid` stands inside another loop"),
     "E0233": (kernel("") + " program p(x: f32[N], n: i64, inout y: f32[N]) { §k(x, n); }", "`k` takes 3 arguments, and 2 are given"),
+    "E0235": (block("@layout(§[i] -> [i % 4, 0]) fragment f: f32[8] = 0.0; y[0] = f[0];"),
+              "`@layout` does not fit `f`: i=0 and i=4 both have slot 0 of thread 0"),
     "E0234": (kernel("") + " program p(inout y: f32[N]) { §q(y); }", "there is no kernel `q`"),
     "E0310": (thread("§y[i + 1] = 0.0;"), "index i + 1 of `y` reaches N, past its extent N"),
     "E0312": (thread("§y[0] = x[i];"), "`parallel` iterations collide: i=0 and i=1 both write `y[0]`"),

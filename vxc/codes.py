@@ -67,6 +67,7 @@ _ERRORS = {
     "E0232": "a construct that cannot stand here",
     "E0233": "a call of a kernel that does not fit it",
     "E0234": "no such kernel",
+    "E0235": "a layout that does not fit its array",
     # E03xx: independence and bounds
     "E0310": "an index outside its array",
     "E0312": "parallel iterations collide",

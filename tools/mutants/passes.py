@@ -70,7 +70,7 @@ PASSES = (
     ),
     Mutant(
         "slot-tail-unguarded", "passes/own_elements.py", "the last slot of a spread tile has no guard",
-        'with b.if_(b.emit("lt", first, extent.size)) if at_once else nullcontext():', "with nullcontext():",
+        "if held.below or held.owner or type(", "if held.owner or type(",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -121,8 +121,8 @@ PASSES = (
         (INDICES + "test_a_loop_that_starts_late", FILES),
     ),
     Mutant(
-        "ownership-unchecked", "passes/infer_layouts.py", "a thread reads its own element where another's is meant",
-        'return None if np.array_equal(flat, np.arange(count)) else "another thread\'s element is accessed"', "return None",
+        "ownership-unchecked", "analysis/ownership.py", "a thread reads its own element where another's is meant",
+        "mine = where.thread[element] == thread[..., None]", "mine = where.thread[element] >= 0",
         (TILES + "test_a_shifted_read_of_a_fragment_is_another_threads_element",),
     ),
     Mutant(
@@ -138,7 +138,7 @@ PASSES = (
     ),
     Mutant(
         "fragment-tail-dropped", "passes/own_elements.py", "elements after the last whole slot of a spread tile are left out",
-        "    elif rest:\n        step(", "    elif False:\n        step(",
+        "rest = outer.radix - whole", "rest = 0",
         (TILES + "test_a_spread_fragment_of_any_length",),
     ),
     Mutant(
@@ -153,8 +153,23 @@ PASSES = (
     ),
     Mutant(
         "fragment-layout-untrue", "passes/infer_layouts.py", "the written layout of a spread tile is not where its elements are",
-        "next((self.strict[loop].v for loop in loops if loop in self.strict), 1)", "2",
+        "return inst.with_attrs(layout=str(homes[inst.result.name].layout))", "return inst.with_attrs(layout='[e] -> [0, e]')",
         (FILES,),
+    ),
+    Mutant(
+        "shuffles-mixed-up", "passes/fragment_slots.py", "of two shuffled slots a thread takes the other",
+        'b.emit("select", here, held[1], held[0])', 'b.emit("select", here, held[0], held[1])',
+        ("test_exchanges.py::test_what_a_warp_holds_comes_by_shuffles",),
+    ),
+    Mutant(
+        "stale-copy-read", "passes/exchange.py", "a copy of a tile is read after the tile has been stored to",
+        "for name in stored & valid.keys():", "for name in ():",
+        ("test_exchanges.py::test_what_is_stored_to_after_a_copy_is_copied_again",),
+    ),
+    Mutant(
+        "half-the-replicas-stored", "analysis/ownership.py", "storing to some copies of an element passes for storing to all",
+        "return Own(slots, len(pairs) == len(reached) * where.replicas)", "return Own(slots, True)",
+        ("test_given_layouts.py::test_loops_that_others_bind_do_not_store_to_half_the_replicas",),
     ),
     Mutant(
         "loop-index-too-narrow", "passes/narrow_indices.py", "a loop's index is 32-bit though its last step leaves that range",

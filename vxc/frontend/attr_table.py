@@ -36,6 +36,7 @@ POSITIONS = {
 }
 LOOPS = ("grid", "parallel", "serial", "unroll", "pipelined", "persistent", "inner persistent")
 ORDER = ("chunk", "lanes", "parts")  # what an attribute of a loop or kernel says to the reductions and scans inside
+THREADS = 128  # of a block, where nothing is written
 _ORDERED = ("kernel", "reduction", "scan", *LOOPS)
 
 
@@ -67,7 +68,7 @@ ATTRS = {
     "independent": AttrRule(("parallel", "grid", "persistent"), "text"),
     "fp": AttrRule(("kernel",), ("exact", "contract", "fast"), ("reduction", "scan", "expression"), "write it before `kernel`"),
     "native": AttrRule(later=("kernel", "reduction", "scan", "expression"), way_out="remove it: 16-bit floats are computed in f32"),
-    "layout": AttrRule(later=("fragment", "shared", "parallel"), way_out="remove it: the compiler chooses the layout"),
+    "layout": AttrRule(("fragment", "shared"), "layout", ("parallel",), "write it before the fragment that the loop stores to"),
     "target": AttrRule(later=("example",), way_out="remove it: an example is for every architecture"),
 }
 assert all(POSITIONS.keys() >= {*rule.on, *rule.later} and not {*rule.on} & {*rule.later} for rule in ATTRS.values())

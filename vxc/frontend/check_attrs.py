@@ -65,6 +65,10 @@ def _argument(at: At, attr: syntax.Attr, rule: AttrRule) -> Generator[Any, Any, 
         sample = " | ".join(rule.takes)
         if isinstance(arg, syntax.Name) and arg.name in rule.takes:
             return arg.name
+    elif rule.takes == "layout":
+        sample = "[i, j] -> [i % 32, j]"
+        if isinstance(arg, syntax.LayoutMap):
+            return arg
     elif rule.takes == "text":
         sample = '"why"'
         if isinstance(arg, syntax.String) and arg.value.strip():

@@ -11,7 +11,8 @@ from typing import Any
 from vxc.dtypes import DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_assign import row_loop
-from vxc.frontend.check_attrs import no_attributes
+from vxc.frontend.check_attrs import attributes, no_attributes
+from vxc.frontend.check_layout import layout_of
 from vxc.frontend.check_calls import ATOMICS
 from vxc.frontend.rows import Pick, Row, RowLet, fit, indices
 from vxc.frontend.scope import At, State, bind, dtype_named, fail, in_block, in_grid
@@ -106,7 +107,7 @@ def _scalar_type(at: At, type_: syntax.TypeExpr, node: syntax.Let) -> DType:
 
 
 def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
-    no_attributes(node, at, node.space)
+    attrs = yield from attributes(node.attrs, node.space, at)
     dtype = dtype_named(at, node.type.name, node.type.span)
     if not node.type.dims:
         fail(at, "E0231", f"`{node.name}` has no dimensions", node.type, help=f"write `var {node.name}: {dtype};` for a scalar")
@@ -128,10 +129,11 @@ def _declare(st: State, node: syntax.Decl, at: At) -> Steps:
         hint = "use an array of the program, or a smaller one"
         fail(at, "E0231", f"`{node.name}` would take {size:,} bytes of each thread, which has {MAX_LOCAL_BYTES:,}", node.type, help=hint)
     array = Array(node.name, dtype, tuple(shape), node.space, span=node.name_span)
-    yield from _storage(st, at, array, node.init, node.span)
+    layout = (yield from layout_of(attrs["layout"], array, at)) if attrs else None
+    yield from _storage(st, at, array, node.init, node.span, layout)
 
 
-def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Span) -> Steps:
+def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Span, layout: str | None = None) -> Steps:
     """Declare an array and fill it: with one value, or element by element with a row."""
     row, expr, fills = Row("statement"), None, True
     if init is not None:
@@ -139,7 +141,7 @@ def _storage(st: State, at: At, array: Array, init: syntax.Expr | None, span: Sp
         value = yield init, at.but(row=row)
         expr, fills = assign(at, value, array.dtype, f"an element of `{array.name}`", store=True), not value.row
     bind(at, array.name, array.span, array)
-    at.out.append(typed.Declare(array, expr if fills else None, span))
+    at.out.append(typed.Declare(array, expr if fills else None, span, layout))
     if not fills:
         whole = [Pick(dims.const(0, span), size, dims.const(1, span)) for size in array.shape]
         store = typed.Store(array, indices(at, row, whole, span), row.wrap(expr, span), span)

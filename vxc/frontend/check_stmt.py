@@ -12,7 +12,7 @@ from typing import Any
 from vxc.diag import VxcError
 from vxc.dtypes import I64
 from vxc.frontend import dims, syntax, typed
-from vxc.frontend.attr_table import ORDER
+from vxc.frontend.attr_table import ORDER, THREADS
 from vxc.frontend.check_attrs import attributes, no_attributes, orders_something
 from vxc.frontend.check_expr import require_bool
 from vxc.frontend.check_reduce import TEAM
@@ -57,7 +57,8 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
         _blocks(at, node, binders)
     mark = st.tick()
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
-    body = yield node.body, inner.but(loops=(*at.loops, node.kind), order=order, marks=(*at.marks, mark))
+    threads = attrs.get("threads", THREADS) if position in ("grid", "persistent") else at.threads
+    body = yield node.body, inner.but(loops=(*at.loops, node.kind), threads=threads, order=order, marks=(*at.marks, mark))
     st.ends[mark] = st.clock
     kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ORDER or (k, node.kind) == ("lanes", "parallel")))
     at.out.append(typed.Loop(node.kind, tuple(binders), body, kept, node.span))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import get_args
 
 from vxc.frontend import dims, typed
+from vxc.frontend.attr_table import THREADS
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
@@ -20,7 +21,6 @@ KINDS = ("parallel", "serial", "unroll")  # the same in the IR
 BLOCKS = ("grid", "persistent")
 EVERY_LEVEL = ("independent", "threads")
 OUTERMOST = ("lanes",)  # they share an iteration of the whole nest
-THREADS = 128  # of a block, where nothing is written
 
 
 def let(low: Lowering, node: typed.Let, name: str) -> Steps:

@@ -19,7 +19,7 @@ def declare(low: Lowering, node: typed.Declare, name: str) -> Steps:
     shape = []
     for extent in array.shape:
         shape.append((yield extent))
-    low.buffers[array] = buffer = low.out.declare(array.space, array.name, array.dtype, shape)
+    low.buffers[array] = buffer = low.out.declare(array.space, array.name, array.dtype, shape, layout=node.layout)
     if node.init is None:
         return
     value = yield node.init

@@ -50,7 +50,8 @@ class At:
     `out` is the statement list being filled; `hoist` the same list where an invariant reduction may be put before the
     current statement. `row` is the row context (rows.Row) of an elementwise expression; `arm` is True in a part that is
     not always evaluated. `order` holds chunk, lanes, parts given by attributes. `loops` are the kinds of the loops around,
-    `calls` the functions being inlined, whose text may come from another `source`; then `call` is the place of the call.
+    `threads` those of a block, `calls` the functions being inlined, whose text may come from another `source`; then `call` is the place
+    of the call.
     """
 
     scope: Scope
@@ -61,6 +62,7 @@ class At:
     arm: bool = False
     order: tuple[tuple[str, int], ...] = ()
     loops: tuple[str, ...] = ()
+    threads: int = 0
     marks: tuple[int, ...] = ()
     calls: tuple[str, ...] = ()
     call: Span | None = None

@@ -210,11 +210,12 @@ class Atomic:
 
 @node
 class Declare:
-    """A local, shared or fragment array; `init` fills every element (storage dtype)."""
+    """A local, shared or fragment array; `init` fills every element (storage dtype). `layout` is the text of `@layout`."""
 
     array: Array
     init: Expr | None
     span: Span
+    layout: str | None = None
 
 
 @node

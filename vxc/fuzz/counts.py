@@ -33,7 +33,6 @@ _PLAIN = set("()[]{},;")  # signs that say nothing beyond their rule
 
 UNREACHED = {
     **{f"attribute {name}": "it is not compiled yet" for name, rule in ATTRS.items() if not rule.on},
-    **{f"rule {name}": "part of `@layout`" for name in ("layout_map", "layout_map ->", "map_dim", "map_dim in")},
     "rule import_": "a program is one text, and an import needs a second file",
     "rule import_ import": "as `rule import_`",
     **{f"opcode {op}@team": "no construct of the language becomes a ring yet; IR written by hand has them" for op in (*RING_OPS, "ring")},

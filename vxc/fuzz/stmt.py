@@ -8,6 +8,7 @@ from vxc.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from vxc.fuzz.access import index, place, row_dims, trips
 from vxc.fuzz.block import Made
 from vxc.fuzz.expr import bare_literal, expr
+from vxc.fuzz.layouts import layout
 from vxc.fuzz.own import own
 from vxc.fuzz.program import Array, Dim
 from vxc.fuzz.rows import order_attributes, row_expr, volume_of
@@ -62,7 +63,7 @@ def declared(s: State, ctx: Context, space: str, dtype: DType, dims: tuple[Dim, 
     init = f" = {expr(s, _along(ctx, dims), dtype.compute, 2)}" if filled else ""
     ctx.level.owned[array] = ()
     ready = ctx.ready | {array} if filled else ctx.ready
-    return [f"{space} {array}{init};"], replace(ctx, locals=(*ctx.locals, array), ready=ready)
+    return [f"{layout(s, ctx, space, dims)}{space} {array}{init};"], replace(ctx, locals=(*ctx.locals, array), ready=ready)
 
 
 # Assignments -----------------------------------------------------------------------------------------------------------------------

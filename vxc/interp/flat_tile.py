@@ -167,13 +167,15 @@ class Parallel(Axis):
 
 
 def threads_of(m: TileMachine, step: Step, text: str, count: int) -> np.ndarray:
-    """The thread that a layout gives each of so many iterations. Raises E0730 where it is not total or not injective on these."""
+    """The thread that a layout gives each of so many iterations, the first of several. Raises E0730 where it is not total or not
+    injective on these.
+    """
     layout = parse(text)
     wrong = layout.check([count], m.width or max(count, 1))
     if wrong:
         message = f"layout `{text}` does not fit {count} iterations: {wrong}"
         raise m.fault("E0730", message, step.inst, help="give each iteration a thread and slot of its own")
-    return layout.evaluate([count])[0]
+    return layout.evaluate([count])[0].reshape(count, -1)[:, 0]
 
 
 def loop(m: TileMachine, step: Step) -> int:
@@ -214,7 +216,11 @@ def barrier(m: TileMachine, step: Step) -> int | None:
 
 
 def block_array(m: TileMachine, step: Step) -> None:
-    """Shared memory, or a tile over the threads of a block: one copy for each iteration of the loop over blocks."""
+    """Shared memory, or a tile over the threads of a block: one copy for each iteration of the loop over blocks.
+
+    Where a tile has its layout, threads access what they hold, or lower-to-threads refuses it: no two share memory then.
+    """
     memory = per_lane(step.inst.result, m.shape, m.debug)
-    memory.races = Shadow(memory.data.size) if m.debug and m.program.attrs["ordered"] else None
+    watched = m.debug and m.program.attrs["ordered"] and step.inst.attr("layout") is None
+    memory.races = Shadow(memory.data.size) if watched else None
     m.storage[memory.name] = memory

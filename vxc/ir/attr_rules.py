@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from vxc.ir.kernel import Const, Inst, placement_of
 from vxc.ir.ops import OPS, AttrDef
+from vxc.layout.arrangement import arrangement
 from vxc.layout.layout import parse
 from vxc.semantics import Order, check_order
 from vxc.target import WARP
@@ -36,7 +37,8 @@ def attributes_problem(stage: str, inst: Inst) -> str | None:
     for name, value in inst.attrs:
         if name not in known:
             return f"`{inst.op}` has no attribute `{name}`"
-        wrong = _attribute(known[name], value) or (_VALUES[name](value) if name in _VALUES else None)
+        rule = _arrangement if (inst.op, name) == ("shared", "layout") else _VALUES.get(name)
+        wrong = _attribute(known[name], value) or (rule(value) if rule else None)
         if wrong:
             return f"attribute `{name}` of `{inst.op}` {wrong}"
     return _together(inst)
@@ -57,12 +59,16 @@ def _order(value: tuple) -> str | None:
     return wrong and f"is no order: {wrong}"
 
 
-def _layout(value: str) -> str | None:
+def _layout(value: str, read: Callable = parse) -> str | None:
     try:
-        parse(value)
+        read(value)
     except ValueError as error:
         return f"is malformed: {error}"
     return None
+
+
+def _arrangement(value: str) -> str | None:
+    return _layout(value, arrangement)
 
 
 def _power_of_two(value: int) -> str | None:

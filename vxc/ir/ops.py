@@ -120,9 +120,10 @@ _ROWS = [
     # Storage ---------------------------------------------------------------------------------------------------------------
     OpDef("cell", (), "buffer", doc="A variable of each thread; before its first store it holds nothing."),
     OpDef("local", (), "buffer", doc="An array of each thread, constant shape."),
-    OpDef("shared", (), "buffer", (("offset", AttrDef("int")), ("pitch", AttrDef("ints")), ("swizzle", AttrDef("ints"))), ALL, "block",
+    OpDef("shared", (), "buffer", (("layout", AttrDef("str")), ("offset", AttrDef("int")), ("pitch", AttrDef("ints")),
+          ("swizzle", AttrDef("ints"))), ALL, "block",
           doc="An array of each block, constant shape; `offset` is its place in the block's arena, in bytes, `pitch` or `swizzle` where "
-          "in it an element lies (see vxc/layout/placement.py)."),
+          "in it an element lies (see vxc/layout/placement.py), `layout` where the author wants it."),
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Layout:
     slot: Program
 
     def __str__(self) -> str:
-        return f"[{', '.join(map(str, self.dims))}] -> [{_text(self.thread)}, {_text(self.slot)}]"
+        return f"[{', '.join(map(str, self.dims))}] -> [{program_text(self.thread)}, {program_text(self.slot)}]"
 
     def evaluate(self, extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Thread and slot of every (index, replica), i64 arrays with one axis for each of `dims`.
@@ -68,9 +68,7 @@ class Layout:
             raise ValueError(f"{len(extents)} extents for layout {self}")
         sizes = iter(extents)
         shape = tuple(d.replicas or next(sizes) for d in self.dims)
-        axes = dict(zip((d.name for d in self.dims), np.indices(shape, np.int64, sparse=True)))
-        with np.errstate(divide="ignore"):
-            return tuple(np.broadcast_to(_evaluate(program, axes), shape) for program in (self.thread, self.slot))
+        return tuple(evaluated((self.thread, self.slot), [d.name for d in self.dims], shape))
 
     def check(self, extents: Sequence[int], threads: int) -> str | None:
         """What is wrong with the layout for an array of these extents in a team of `threads`, or None.
@@ -93,7 +91,7 @@ class Layout:
         return f"{self._element(first)} and {self._element(second)} both have slot {slot[first]} of thread {thread[first]}"
 
     def _element(self, at: Sequence[int]) -> str:
-        return ", ".join(f"{d.name}={x}" for d, x in zip(self.dims, at))
+        return named([d.name for d in self.dims], at)
 
 
 @cache
@@ -128,12 +126,35 @@ def spread(v: int, lanes: int, name: str = "e") -> Layout:
     return Layout((Dim(name),), thread, slot)
 
 
-def dealing(layout: Layout) -> tuple[int, int]:
-    """The (v, lanes) of a layout as `spread` makes it. Where one lane has all, v is 1."""
-    numbers = [term for term in layout.thread if isinstance(term, int)]
-    if "%" not in layout.thread:
-        return 1, 1
-    return (numbers[0] if len(numbers) > 1 else 1), numbers[-1]
+def flattened(layout: Layout, shape: Sequence[int]) -> Layout:
+    """The same over the number of an element in row-major order."""
+    indices = [dim.name for dim in layout.dims if not dim.replicas]
+    if len(indices) == 1:
+        return layout
+    e = next(name for name in ("e", "e0", *(f"e{k}" for k in range(1, len(layout.dims) + 1))) if name not in _names(layout))
+    digits, inner = {}, 1
+    for at in reversed(range(len(shape))):
+        digit: Program = (e, inner, "//") if inner > 1 else (e,)
+        digits[indices[at]] = (*digit, shape[at], "%") if at else digit
+        inner *= shape[at]
+    programs = (tuple(y for x in program for y in digits.get(x, (x,))) for program in (layout.thread, layout.slot))
+    return Layout((Dim(e), *(dim for dim in layout.dims if dim.replicas)), *programs)
+
+
+def _names(layout: Layout) -> set[str]:
+    return {dim.name for dim in layout.dims}
+
+
+def evaluated(programs: Sequence[Program], names: Sequence[str], shape: Sequence[int]) -> list[np.ndarray]:
+    """Expressions over indices with these names, in arrays of a shape. Division by 0 gives 0."""
+    axes = dict(zip(names, np.indices(tuple(shape), np.int64, sparse=True)))
+    with np.errstate(divide="ignore"):
+        return [np.broadcast_to(_evaluate(program, axes), tuple(shape)) for program in programs]
+
+
+def named(names: Sequence[str], at: Sequence[int]) -> str:
+    """`i=3, j=4`"""
+    return ", ".join(f"{name}={x}" for name, x in zip(names, at))
 
 
 def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:
@@ -147,7 +168,7 @@ def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:
     return stack[0]
 
 
-def _text(program: Program) -> str:
+def program_text(program: Program) -> str:
     """An expression with no more parentheses than it needs; every operator associates to the left."""
     stack: list[tuple[str, int]] = []
     for term in program:

@@ -24,6 +24,7 @@ from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, definitions, uses
+from vxc.layout.arrangement import arrangement
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
 from vxc.record import record
@@ -57,7 +58,7 @@ class _Copies:
             return None
         second = self.made[self.insts[store].operands[0].name]
         again, drains = self._ends(second, "store")
-        if again != store or any(self.insts[i].operands[0].space != "shared" for i in drains) or not self._each(load, store, local, second):
+        if again != store or any(not self._is_target(self.insts[i]) for i in drains) or not self._each(load, store, local, second):
             return None
         one, two = ({self.insts[i].operands[at]: i for i in moves} for at, moves in ((1, fills), (3, drains)))
         widths = [{k: self.insts[i].attr("width") for k, i in moves.items()} for moves in (one, two)]
@@ -80,6 +81,14 @@ class _Copies:
 
     def _is_source(self, buffer: Buffer) -> bool:
         return buffer.space in GLOBAL and buffer.name not in self.written
+
+    def _is_target(self, move: Inst) -> bool:
+        """Whether a move is to shared memory, where its elements lie together, as far as the author has a say in it."""
+        if move.operands[0].space != "shared":
+            return False
+        declared = self.insts[self.made[move.operands[0].name]]
+        given = declared.attr("layout") and arrangement(declared.attr("layout")).placement(tuple(n.value for n in declared.result.shape))
+        return not given or not given.run or given.run >= move.attr("width")
 
     def _each(self, load: int, store: int, local: int, second: int) -> bool:
         """Whether a loop loads and stores all elements of the two arrays, one for one."""

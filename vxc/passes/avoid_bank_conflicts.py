@@ -30,6 +30,7 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_bytes
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
+from vxc.layout.arrangement import arrangement
 from vxc.layout.banks import LINE, NOWHERE, cycles
 from vxc.layout.placement import IN_ORDER, Placement, places
 from vxc.pass_manager import Context, Pass
@@ -155,6 +156,18 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     return placement, f"{after / ideal:.3g} instead of {turns}"
 
 
+def _given(inst: Inst, accesses: list[SharedAccess]) -> tuple[Placement, str]:
+    """The placement that the author wants, and what it does, in words."""
+    shape = tuple(n.value for n in inst.result.shape)
+    placement = arrangement(inst.attr("layout")).placement(shape)
+    if not accesses:
+        return placement, "as @layout says"
+    (before, least, _), (after, *_) = _Cost(accesses, inst.result.dtype.bytes).of([IN_ORDER, placement])
+    if placement is IN_ORDER:
+        return placement, f"as @layout says: {after / least:.3g} turns of the banks to an access"
+    return placement, f"as @layout says: {after / least:.3g} instead of {before / least:.3g} turns of the banks to an access"
+
+
 def _words(placement: Placement, size: int) -> str:
     if placement.pitch:
         row, pitch = (n * size for n in placement.pitch)
@@ -173,18 +186,22 @@ def arrange(kernel: Kernel, context: Context) -> Kernel:
     placements: dict[str, Placement] = {}
     free = context.target.shared_per_block - sum(shared_bytes(inst) for inst in kernel.insts if inst.op == "shared")
     for inst in declared:
-        room = free + shared_bytes(inst)
-        placement, why = choose(inst, found.get(inst.result.name, []), room, whole.get(inst.result.name, 1))
-        name = inst.result.name
+        room, name = free + shared_bytes(inst), inst.result.name
+        if inst.attr("layout"):
+            placement, why = _given(inst, found.get(name, []))
+        else:
+            placement, why = choose(inst, found.get(name, []), room, whole.get(name, 1))
         if placement is not IN_ORDER:
             placements[name] = placement
             more = _bytes(inst, placements) - shared_bytes(inst)
             free -= more
             extra = f", {more:,} bytes more" if more else ""
             context.applied(f"`{name}`: {_words(placement, inst.result.dtype.bytes)}{extra}: {why}", kernel.name, inst.loc)
+        elif inst.attr("layout"):
+            context.applied(f"`{name}`: its elements lie in order, {why}", kernel.name, inst.loc)
         elif why:
             context.missed(f"`{name}` keeps its bank conflicts: {why}", kernel.name, inst.loc)
-    if not placements:
+    if not placements and not any(inst.attr("layout") for inst in declared):
         return kernel
     kernel = lay_out_again(kernel, {i.result.name: _bytes(i, placements) for i in declared if i.result.name in placements})
     return replace(kernel, insts=_split(kernel, [_placed(inst, placements) for inst in kernel.insts], placements))
@@ -195,10 +212,10 @@ def _bytes(inst: Inst, placements: dict[str, Placement]) -> int:
 
 
 def _placed(inst: Inst, placements: dict[str, Placement]) -> Inst:
-    if inst.op != "shared" or inst.result.name not in placements:
+    if inst.op != "shared":
         return inst
-    placement = placements[inst.result.name]
-    return inst.with_attrs(pitch=placement.pitch or None, swizzle=placement.swizzle or None)
+    placement = placements.get(inst.result.name, placement_of(inst))
+    return inst.with_attrs(layout=None, pitch=placement.pitch or None, swizzle=placement.swizzle or None)
 
 
 def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) -> tuple[Inst, ...]:

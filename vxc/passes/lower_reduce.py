@@ -16,13 +16,14 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
+from vxc.passes.fragment_slots import Slotted
 from vxc.passes.own_elements import own_elements
 from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
 from vxc.target import WARP
 
-# Emits one element: (its index, its number among those that a lane holds, what to do with the operands of its contribute)
-Element = Callable[[Scalar, Scalar | None, Callable[[tuple[Scalar, ...]], None]], None]
+# Emits one element: (its index, the digits of its number among those that a lane holds, what to do with the operands of its contribute)
+Element = Callable[[Scalar, tuple[Scalar, ...], Callable[[tuple[Scalar, ...]], None]], None]
 
 
 WHOLE = 16  # loads of a row that may be unrolled at once
@@ -33,8 +34,9 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 @record
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
-    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `held` is
-    how many elements there are where lanes hold them in registers, so that a lane's own are counted by constants.
+    `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
+    the elements that lanes hold in registers, so that a lane's own are counted by constants, and
+    `extent` how many there are.
     """
 
     acc: Accumulator
@@ -46,7 +48,8 @@ class Reduction:
     bounds: tuple[int, int | None]
     weight: int
     loads: int
-    held: Extent | None = None
+    slotted: Slotted | None = None
+    extent: Extent | None = None
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -125,13 +128,17 @@ class Reduction:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
-        if self.held:
-            wraps = self.order.span(self.held.most) // self.order.lanes > chunk
+        if self.slotted:
+            wraps = self.order.span(self.extent.most) // self.order.lanes > chunk
+            held = self.slotted.run.held
 
-            def one(e: Scalar, own: Scalar) -> None:
-                self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, own)
+            def one(e: Scalar, digits: tuple[Scalar, ...]) -> None:
+                own: Scalar = Const(0)
+                for digit, radix in zip(digits, held.radices):
+                    own = b.emit("add", b.emit("mul", own, radix), digit) if own != Const(0) else digit
+                self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, digits)
 
-            own_elements(b, self.held, (v, self.order.lanes), lane, one, "e")
+            own_elements(b, held, self.extent, lane, one, "e")
         elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))
@@ -170,13 +177,13 @@ class Reduction:
                 with b.if_(b.emit("lt", e, limit)):
                     self._feed(slots, base, e, slot)
 
-    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, own: Scalar | None = None) -> None:
+    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, digits: tuple[Scalar, ...] = ()) -> None:
         index = e if base == Const(0) else self.b.emit("add", base, e)
 
         def take(operands: tuple[Scalar, ...]) -> None:
             slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
 
-        self.element(index, own, take)
+        self.element(index, digits, take)
 
 
 def loads_of_reductions(regions: Regions) -> int:

@@ -27,15 +27,15 @@ from math import prod
 from vxc.analysis.sweeps import Extent
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
-from vxc.layout.layout import dealing, parse
 from vxc.pass_manager import Context, Pass
+from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
-from vxc.passes.own_elements import own_elements, own_vectors
+from vxc.passes.own_elements import of_layout, own_elements, own_vectors
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
@@ -52,13 +52,14 @@ EFFECTS = ("assert", "print")
 
 
 def lower_kernel(kernel: Kernel) -> Kernel:
+    kernel, slotted = in_slots(kernel)
     regions = Regions.of(kernel.insts)
     role = next(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
     blocks = next(i for i in regions.level(regions.body(role)) if kernel.insts[i].op == "loop")
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions))
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
@@ -97,13 +98,13 @@ class _Body:
 
 
 class Threads:
-    """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions."""
+    """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions,
+    `slotted` the loops that run over a thread's slots of tiles.
+    """
 
-    def __init__(self, b: Builder, group: int, rows: int, loads: int):
-        self.b, self.rows, self.loads = b, rows, loads
+    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted]):
+        self.b, self.rows, self.loads, self.slotted = b, rows, loads, slotted
         self.team = Team(b, group)
-        # a tile spread over threads -> this thread's slots of it, how its elements are dealt
-        self.fragments: dict[Buffer, tuple[Buffer, tuple[int, int]]] = {}
 
     @contextmanager
     def iteration(self, loop: Inst, rewriter: Rewriter) -> Iterator[Value]:
@@ -179,14 +180,6 @@ class Threads:
         body.take(tuple(map(body.rewriter, body.insts[at].operands)))
         return at + 1
 
-    def fragment(self, body: _Body, at: int) -> int:
-        """A tile spread over threads: this thread's slots of it."""
-        tile = body.insts[at].result
-        v, lanes = deal = dealing(parse(body.insts[at].attr("layout")))
-        slots = -(-prod(n.value for n in tile.shape) // (v * lanes)) * v
-        self.fragments[tile] = self.b.declare("local", tile.name, tile.dtype, (slots,)), deal
-        return at + 1
-
     def scan(self, body: _Body, at: int) -> int:
         lower_scan(self, body.insts[at], body.inside(at), body.rewriter, body.team)
         return body.after(at)
@@ -200,23 +193,23 @@ class Threads:
     def reduction(self, inst: Inst, inside: Sequence[Inst], rewriter: Rewriter, team: Team | None) -> Reduction:
         """The reduction `inst` with its body, as a team (or this thread alone) runs it."""
         order = Order(*inst.attr("order"))
-        held = Extent.of(inst).over(rewriter) if team is not None and self._deal(inside) is not None else None
+        slotted = self.slotted.get(inst.result) if team is not None else None
+        extent = Extent.of(inst).over(rewriter)
 
-        def one(index: Operand, slot: Operand | None, take: Take) -> None:
-            inner = Rewriter(self.b, ChainMap({inst.result: index}, rewriter.mapping))
-            self.lower([self._in_slot(x, slot) for x in inside] if held else inside, inner, None, take)
+        def one(index: Operand, digits: tuple[Operand, ...], take: Take) -> None:
+            known = {inst.result: index} | (dict(zip(slotted.digits, digits)) if slotted else {})
+            self.lower(inside, Rewriter(self.b, ChainMap(known, rewriter.mapping)), None, take)
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
-        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, held)
+        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
         loop, inside = body.insts[at], body.inside(at)
-        deal = self._deal(inside) if loop.attr("map") == "lanes" else None
-        if deal is not None:
-            self._slots(loop, inside, body.rewriter, deal)
+        if loop.result in self.slotted:
+            self._slots(loop, inside, body.rewriter, body.team)
             return body.after(at)
         alone = body.team is None or body.team.group == 1
         if loop.attr("map") and loop.attr("vector") and (alone or loop.attr("map") == "all"):
@@ -243,10 +236,7 @@ class Threads:
         first = b.emit("floordiv", team.lane, width) if width > 1 else team.lane
         own = b.emit("add", start, b.emit("mul", first, step))
         stride = b.emit("mul", step, team.group // width)
-        inner = None
-        if how == "teams":
-            lane = b.emit("mod", team.lane, width, name="lane")
-            inner = Team(b, width, lane, b.emit("eq", lane, 0, name="first"), team.scratch)
+        inner = self._inner(loop, team) if how == "teams" else None
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
@@ -259,25 +249,27 @@ class Threads:
             with self._dealt(first, stop, team.lane, count, loop) as element:
                 self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
-    def _deal(self, inside: Sequence[Inst]) -> tuple[int, int] | None:
-        """How the elements of the spread tiles that instructions access are dealt to lanes; None where they access none."""
-        return next((self.fragments[x][1] for inst in inside for x in inst.operands if type(x) is Buffer and x in self.fragments), None)
+    def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, team: Team) -> None:
+        """A loop over the elements of tiles spread over threads, or over teams that hold rows of them: those that this thread holds."""
+        slotted, inner = self.slotted[loop.result], None
+        held, lane, b = slotted.run.held, team.lane, self.b
+        if loop.attr("map") == "teams":
+            inner = self._inner(loop, team)
 
-    def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, deal: tuple[int, int]) -> None:
-        """A loop over the elements of tiles spread over threads: those that this thread holds."""
+        def one(e: Operand, digits: tuple[Operand, ...]) -> None:
+            known = {loop.result: e, **dict(zip(slotted.digits, digits))}
+            if slotted.first is not None:
+                replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
+                known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
+            self.lower(body, Rewriter(b, ChainMap(known, rewriter.mapping)), inner)
 
-        def one(e: Operand, slot: Operand) -> None:
-            inner = Rewriter(self.b, ChainMap({loop.result: e}, rewriter.mapping))
-            self.lower([self._in_slot(inst, slot) for inst in body], inner, None)
+        own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
 
-        own_elements(self.b, Extent.of(loop).over(rewriter), deal, self.team.lane, one, loop.result.name)
-
-    def _in_slot(self, inst: Inst, slot: Operand) -> Inst:
-        """An access to a spread tile as one to the thread's slot of it."""
-        if not inst.operands or not isinstance(inst.operands[0], Buffer) or inst.operands[0] not in self.fragments:
-            return inst
-        buffer = inst.operands[0]
-        return inst.over((self.fragments[buffer][0], slot, *inst.operands[1 + len(buffer.shape) :]), inst.result)
+    def _inner(self, loop: Inst, team: Team) -> Team:
+        """This thread's team, of those that take the iterations of a loop."""
+        width = loop.attr("lanes")
+        lane = self.b.emit("mod", team.lane, width, name="lane")
+        return Team(self.b, width, lane, self.b.emit("eq", lane, 0, name="first"), team.scratch)
 
     def _once(self, inst: Inst, rewriter: Rewriter, team: Team) -> None:
         """An effect in row scope: by lane 0, its result then given to every lane."""
@@ -296,7 +288,7 @@ class Threads:
 _LOWERED: dict[str, Callable[[Threads, _Body, int], int]] = {
     "store": Threads.effect, "atomic": Threads.effect, "assert": Threads.effect, "print": Threads.effect,
     "if": Threads.branch, "while": Threads.branch, "extern": Threads.extern, "end": Threads.end, "loop": Threads.loop,
-    "reduce": Threads.reduce, "contribute": Threads.contribute, "scan": Threads.scan, "fragment": Threads.fragment,
+    "reduce": Threads.reduce, "contribute": Threads.contribute, "scan": Threads.scan,
 }  # fmt: skip
 
 

@@ -91,8 +91,10 @@ class _Numbering:
         lanes = _spread(inst)
         if OPS[inst.op].pure or lanes:
             parts = [self.of(x) for x in inst.operands if not lanes or isinstance(x, (Const, Value))]
-            # elements that may as well be dealt out several in a row are so in each loop for itself
-            how = (inst.attr("layout"), inst.result.name if inst.attr("vector") else "") if lanes else inst.attrs
+            # elements that may as well be dealt out several in a row are so in each loop for itself, and several threads that run one
+            # iteration are several
+            alone = inst.attr("vector") or " in " in inst.attr("layout", "")
+            how = (inst.attr("layout"), inst.result.name if alone else "") if lanes else inst.attrs
             key = (inst.op if not lanes else "lanes", how, inst.result.dtype.name, *(k for k, _ in parts))
             number = self.ids.setdefault(key, len(self.ids))
             self.keys[inst.result.name] = number, max((s for _, s in parts), default=-1)

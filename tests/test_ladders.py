@@ -1,0 +1,32 @@
+"""Micro-tiles in shared memory that are read across: no two lanes meet in a bank, global memory moves whole sectors, by the counters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vxc.driver import compile
+from vxc.dtypes import DTYPES
+from vxc.interp.flat_counters import Counters
+from vxc.interp.flat_interp import run_flat
+from vxc.source import Source
+
+LADDER = """kernel ladder<T: dtype = f16, B = 16>(x: T[256, 256], out y: T[256, 256]) {
+    @threads(128) grid b in 256 // 64, c in 256 // 64 {
+        shared s: T[64 // B, 64 // B, B, B];
+        parallel i in 64 // B, j in 64 // B, ii in B, jj in B { s[i, j, ii, jj] = x[b*64 + i*B + ii, c*64 + j*B + jj]; }
+        parallel j in 64, i in 64 { y[c*64 + j, b*64 + i] = s[i // B, j // B, i % B, j % B]; }
+    }
+}"""
+
+
+@pytest.mark.parametrize("dtype, b", [("f16", 8), ("f32", 8), ("f16", 16), ("f32", 16), ("u8", 16), ("f16", 32), ("f32", 32), ("u8", 32)])
+def test_a_ladder_that_is_read_across(dtype, b):
+    """Of micro-tiles whose rows are 16 bytes at least; shorter ones are fetched an element at a time."""
+    c, counters = compile(Source("k.vx", LADDER), defines={"T": DTYPES[dtype], "B": b}), Counters()
+    x = np.random.default_rng(0).integers(-8, 8, (256, 256)).astype(DTYPES[dtype].numpy)
+    run_flat(c.plan, {"x": x}, {}, debug=False, counters=counters)
+    found = list(counters.accesses.values())
+    assert all(x.cycles == x.ideal_cycles for x in found if x.space == "shared")
+    assert all(x.ideal_sectors >= 0.95 * x.sectors for x in found if x.space != "shared")
+    assert {x.space for x in found if x.requests} >= {"shared", "param"}

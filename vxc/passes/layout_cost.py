@@ -1,0 +1,172 @@
+"""What layouts cost: an estimate of a multiprocessor's cycles for the loops over some tiles in one block (part of infer-layouts).
+
+    sectors     of 32 bytes that loads and stores of global memory move: SECTOR cycles each, its share of the device's bandwidth
+    turns       of the banks of shared memory, a cycle each, and of shuffles. Rows of an array lie without a gap or with one, whichever
+                is better for all accesses to it, since avoid-bank-conflicts places arrays after this
+    exchanges   of a tile through shared memory: each thread stores its own elements, between two barriers of BARRIER cycles
+    registers   of 4 bytes that the tiles take of a thread
+    issue       an instruction of a warp takes a cycle of one of the 4 schedulers; the busiest warp's follow one another
+
+All are counted by enumerating what each thread of the block accesses. What the call alone knows counts as 0, sizes of arrays as SIZE, loops
+of unknown length as TRIPS. The figures rank candidates; they are no prediction of a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from vxc.analysis.ownership import Ownership, Run
+from vxc.ir.facts import trip_count
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Operand
+from vxc.ir.ops import accesses
+from vxc.layout.banks import NOWHERE, cycles, different
+from vxc.layout.places import Places
+from vxc.passes.layout_roots import Layouts
+from vxc.target import WARP
+
+SIZE, TRIPS = 1 << 12, 8
+SECTOR, BARRIER, SCHEDULERS = 1.5, 20, 4
+SECTOR_BYTES = 32
+GAPS = (0, 4, 16)  # bytes behind a row
+WIDEST = 16  # bytes of an access
+
+
+@dataclass
+class Cost:
+    """`banks` are the turns for each array, by how its rows lie."""
+
+    sectors: float = 0
+    banks: dict[str, np.ndarray] = field(default_factory=dict)
+    shuffles: float = 0
+    exchanges: int = 0
+    barriers: float = 0
+    registers: int = 0
+    issue: float = 0
+
+    def access(self, array: str, turns: np.ndarray) -> None:
+        self.banks[array] = self.banks.get(array, 0) + turns
+
+    @property
+    def turns(self) -> float:
+        return self.shuffles + sum(float(turns.min()) for turns in self.banks.values())
+
+    @property
+    def cycles(self) -> float:
+        return SECTOR * self.sectors + self.turns + BARRIER * self.barriers + self.issue
+
+    @property
+    def key(self) -> tuple[float, int]:
+        return round(self.cycles, 3), self.registers
+
+    def __str__(self) -> str:
+        exchanged = f", {self.exchanges} exchange{'s' * (self.exchanges > 1)}" if self.exchanges else ""
+        return (
+            f"{self.sectors:,.0f} sectors, {self.turns:,.0f} turns of the banks{exchanged}, {self.registers} registers a thread:"
+            f" about {self.cycles:,.0f} cycles"
+        )
+
+
+class Costs:
+    """Costs of one kernel's accesses."""
+
+    def __init__(self, ownership: Ownership):
+        self.ownership, self.insts = ownership, ownership.insts
+        self._turns: dict[tuple, np.ndarray] = {}
+
+    def weight(self, at: int) -> float:
+        """How often a position is come to, by serial loops around it."""
+        times = 1
+        for p in self.ownership.regions.parents(at):
+            inst = self.insts[p]
+            serial = inst.op == "loop" and inst.attr("map") in (None, "all")
+            if serial or inst.op == "while":
+                known = serial and all(isinstance(x, Const) for x in inst.operands)
+                times *= trip_count(*(x.value for x in (*inst.operands, Const(1))[:3])) if known else TRIPS
+        return times
+
+    def loops(self, outermost: Iterable[int], layouts: Layouts) -> Cost:
+        """What the given loops cost but for their accesses to tiles: global memory, shared arrays, instructions."""
+        cost = Cost()
+        for loop in outermost:
+            for at in self.ownership.regions.body(loop):
+                runs = self.ownership.runs(at, layouts.loops)
+                if isinstance(runs, str):
+                    continue
+                exists = self.ownership.points(runs)[1]
+                busy = _warps(np.where(exists, 0, NOWHERE)) < NOWHERE
+                by_warp = busy.any(axis=-1).reshape(-1, busy.shape[-2]).sum(axis=0)
+                cost.issue += self.weight(at) * max(by_warp.sum() / SCHEDULERS, by_warp.max())
+                for access in accesses(self.insts[at]):
+                    if access.buffer.space in GLOBAL:
+                        cost.sectors += self.weight(at) * self.sectors(runs, access.buffer, access.box)
+                    elif access.buffer.space == "shared":
+                        cost.access(access.buffer.name, self.turns(at, access.buffer, access.box, layouts))
+        return cost
+
+    def sectors(self, runs: Sequence[Run], buffer: Buffer, box: Sequence[Operand]) -> float:
+        """Moved by one coming to an access to global memory, by all warps."""
+        numbers = self._numbers(runs, box, _strides(buffer))
+        sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
+        in_a_row = runs[-1].held.run
+        if in_a_row > 1:  # one request, or several that find in the cache what the first brought
+            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
+        return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
+
+    def turns(self, at: int, buffer: Buffer, box: Sequence[Operand], layouts: Layouts) -> np.ndarray:
+        """Of the banks, for an access to an array in shared memory, or to a tile that is there; for each way in which its rows may lie."""
+        runs = self.ownership.runs(at, layouts.loops)
+        warps = -(-self.ownership.threads // WARP)
+        if isinstance(runs, str):  # one element for all threads, or a thread's alone
+            around = self.ownership.around(at)
+            counts = [self.ownership.count(loop) or TRIPS for loop in around]
+            return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
+        key = (at, buffer.name, *(run.held for run in runs))
+        if key not in self._turns:
+            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
+        return self._turns[key]
+
+    def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
+        """Turns for storing all elements of a tile once, each by a thread that holds it."""
+        slots = np.full((where.slots, self.ownership.threads), NOWHERE)
+        slots[where.slot[:, 0], where.thread[:, 0]] = np.arange(len(where.slot))
+        return self.weight(at) * _turns(slots, tile)
+
+    def _numbers(self, runs: Sequence[Run], box: Sequence[Operand], strides: Sequence[int]) -> np.ndarray:
+        """[digits.., thread]: elements in memory order, NOWHERE where there is none."""
+        known, exists = self.ownership.points(runs)
+        known = dict(known)
+        flat = np.zeros(exists.shape, np.int64)
+        with np.errstate(all="ignore"):
+            for x, stride in zip(box, strides):
+                flat = flat + self.ownership.evaluate(x, known, np.asarray(0)).astype(np.int64) * stride
+        return np.where(exists, flat, NOWHERE)
+
+
+def _strides(buffer: Buffer) -> list[int]:
+    sizes = [x.value if isinstance(x, Const) else SIZE for x in buffer.strides or buffer.shape]
+    return sizes if buffer.strides else [prod(sizes[at + 1 :]) for at in range(len(sizes))]
+
+
+def _warps(x: np.ndarray) -> np.ndarray:
+    """[.., warps, 32] of [.., threads]."""
+    missing = -x.shape[-1] % WARP
+    padded = np.concatenate([x, np.full((*x.shape[:-1], missing), NOWHERE)], axis=-1) if missing else x
+    return padded.reshape(*padded.shape[:-1], -1, WARP)
+
+
+def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
+    """Of accesses to these elements, `run` at a time where they follow one another in memory."""
+    size, row = buffer.dtype.bytes, buffer.shape[-1].value
+    if run > 1:
+        first, exists = numbers[..., :1, :], numbers < NOWHERE
+        whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
+        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < NOWHERE] % run).any():
+            numbers, row, size = first // run, max(row // run, 1), size * run
+            numbers = np.where(first < NOWHERE, numbers, NOWHERE)
+    rows = numbers // row
+    lie = [np.where(numbers < NOWHERE, numbers * size + rows * -(-gap // size) * size, NOWHERE) for gap in GAPS]
+    return np.array([cycles(_warps(byte).reshape(-1, WARP), size).sum() for byte in lie], float)
