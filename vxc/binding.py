@@ -20,6 +20,7 @@ from vxc.diag import Diagnostics
 from vxc.dtypes import F64, DType
 from vxc.ir.kernel import Buffer, Const, Value
 from vxc.ir.ranges import MAX_DIM
+from vxc.record import record
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
 
@@ -35,7 +36,7 @@ class Described(NamedTuple):
     strides: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class ArrayParam:
     name: str
     dtype: DType
@@ -45,14 +46,14 @@ class ArrayParam:
     span: Span | None = None
 
 
-@dataclass(frozen=True)
+@record
 class ScalarParam:
     name: str
     dtype: DType
     span: Span | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """`dims` by name, `scalars` as Python numbers of their declared type, `shapes` of all array parameters (given or not)."""
 

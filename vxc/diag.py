@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from vxc.codes import CODES
+from vxc.record import record
 from vxc.source import Source, Span
 
 
 LARGEST = 64 << 20  # bytes of a source file; a device may have no end
 
 
-@dataclass(frozen=True)
+@record
 class Label:
     """A second place that belongs to a diagnostic, possibly in another source."""
 
@@ -31,7 +32,7 @@ class Label:
     text: str
 
 
-@dataclass(frozen=True)
+@record
 class Diagnostic:
     """One finding. `source` and `span` are None where there is no text to point at; `label` stands beside the carets."""
 

@@ -11,7 +11,7 @@ may overflow in one order and not in another: there any two values agree of whic
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -28,6 +28,7 @@ from vxc.interp.flat_simt import may_meet
 from vxc.ir.kernel import Kernel
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
+from vxc.record import record
 
 ULPS = 32  # elementary functions are within 2 or 3 each; the rest is for sums of them and one rounding to a narrow output
 
@@ -41,7 +42,7 @@ Loose = Mapping[str, Collection[str]]  # outputs that are compared by bound, wit
 Grains = Mapping[str, Collection[DType]]  # of these, the float dtypes that deviations pass
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
     """The first element, in row-major order, on which two results differ, and how many do."""
 
@@ -130,7 +131,7 @@ def first_difference(
 # ---- executors -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Executor:
     """One way to run a kernel; `loose` and `grains` say on which outputs it may differ from the others, and how far, `order` is that of
     warps. What faults in the first executor does not run on one that `faults` not: it would report nothing, or break by it.
@@ -212,7 +213,7 @@ def gpu_executor(compiled: Compiled) -> Executor:
     return Executor(GPU, run, inexact(compiled.tile), grains=grains(compiled.tile), faults=False)
 
 
-@dataclass(frozen=True)
+@record
 class Disagreement:
     """Two executors that differ on one set of inputs. `why` is the difference, or the fault that only one reports, of the code `code`."""
 
@@ -225,7 +226,7 @@ class Disagreement:
         return f"{self.pair[0]} and {self.pair[1]} differ on {self.inputs}: {self.why}"
 
 
-@dataclass(frozen=True)
+@record
 class SharedFault:
     """A fault of the same codes from every executor on one set of inputs: they agree, but nothing was compared."""
 

@@ -7,7 +7,7 @@ made when they are first asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from vxc.collector import COLLECTOR
@@ -27,11 +27,12 @@ from vxc.ir.plan import Plan
 from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
+from vxc.record import record
 from vxc.source import Source
 from vxc.target import DEFAULT_ARCH, Target, target as target_of
 
 
-@dataclass(frozen=True)
+@record
 class Compiled:
     """A kernel or program on its way. `tile` is the plan that the passes start from; `typed` is None if that was IR; `source` is
     the text that places are in, None if it is not known.

@@ -7,7 +7,7 @@ in the sizes that follow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -19,13 +19,14 @@ from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
 from vxc.frontend.typed import Array, Example, TypedKernel, Var
 from vxc.interp.ast_interp import bind_shapes
+from vxc.record import record
 from vxc.runtime.arrays import is_number, read_argument
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """Arguments of a kernel by name, and the sizes of dimensions that no given array has."""
 

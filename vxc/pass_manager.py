@@ -9,14 +9,15 @@ after the last pass that is already there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from vxc.ir.plan import Plan
 from vxc.ir.verify import verify
+from vxc.record import record
 from vxc.target import Target
 
 
-@dataclass(frozen=True)
+@record
 class Remark:
     """One decision: `kind` is 'applied' or 'missed'; `loc` the (line, column) it is about, where there is one."""
 
@@ -31,7 +32,7 @@ class Remark:
         return f"{self.kind} {self.pass_name} {self.kernel}{place}: {self.message}"
 
 
-@dataclass(frozen=True)
+@record
 class Context:
     """What passes may know besides the plan."""
 
@@ -47,7 +48,7 @@ class Context:
         self.remarks.append(Remark(self.pass_name, "missed", message, kernel, loc))
 
 
-@dataclass(frozen=True)
+@record
 class Pass:
     """One step of the pipeline; see the module's docstring."""
 
@@ -63,7 +64,7 @@ class PipelineError(ValueError):
     """The passes are in an order in which some needs are not met."""
 
 
-@dataclass(frozen=True)
+@record
 class Pipeline:
     """Passes in order, from the properties `given` at the start (lowering gives 'tile')."""
 

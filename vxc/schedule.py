@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
@@ -12,6 +12,7 @@ from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import HELP
 from vxc.ir.plan import Plan
+from vxc.record import record
 from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, sat
 from vxc.source import Source
 
@@ -19,7 +20,7 @@ Number = int | float | bool
 _CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
 
 
-@dataclass(frozen=True)
+@record
 class Workspace:
     """Device memory of one call, row-major."""
 
@@ -32,7 +33,7 @@ class Workspace:
         return math.prod(self.shape) * self.dtype.bytes
 
 
-@dataclass(frozen=True)
+@record
 class Launch:
     """`grid` blocks of a kernel. `arguments` follow `kernel.params`: a number for a Value, the plan's name of the array for a Buffer.
 
@@ -45,7 +46,7 @@ class Launch:
     early: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Schedule:
     workspaces: tuple[Workspace, ...]
     launches: tuple[Launch, ...]

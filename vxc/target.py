@@ -7,9 +7,8 @@ architecture-specific instructions, `sm_100f` on its family (CUDA C++ Programmin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vxc.diag import Diagnostic, VxcError
+from vxc.record import record
 
 DEFAULT_ARCH = "sm_90a"
 
@@ -71,7 +70,7 @@ def whole_vectors(nbytes: int) -> int:
     return max(-(-nbytes // VECTOR), 1) * VECTOR
 
 
-@dataclass(frozen=True)
+@record
 class Peak:
     """What one card can do at best, without tensor cores: 10^12 operations a second on f32 and on f64, 10^9 bytes of memory a second."""
 
@@ -92,7 +91,7 @@ _PEAKS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """One arch name. Shared sizes are bytes; `sms` counts the multiprocessors of `device`, a common card of that capability."""
 

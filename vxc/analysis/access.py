@@ -18,6 +18,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions
+from vxc.record import record
 from vxc.semantics import SCALAR_OPS
 
 MODES = {"r": "read", "w": "write", "rw": "atomic"}
@@ -68,7 +69,7 @@ class Access:
     at: int = field(compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class KernelFacts:
     """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it."""
 
@@ -84,6 +85,15 @@ class KernelFacts:
         """Unknowns that an instance of the kernel enumerates: loop indices, dimensions and integer arguments."""
         params = (p.name for p in self.kernel.params if isinstance(p, Value) and p.dtype.is_int)
         return frozenset((*params, *(loop.index.name for loop in self.loops)))
+
+    @cached_property
+    def within(self) -> Mapping[int, tuple[Access, ...]]:
+        """By the position of a loop, the accesses in it, in program order."""
+        found: dict[int, list[Access]] = {loop.at: [] for loop in self.loops}
+        for access in self.accesses:
+            for loop in access.loops:
+                found[loop.at].append(access)
+        return {at: tuple(accesses) for at, accesses in found.items()}
 
     def varies(self, name: str, loop: LoopFact) -> bool:
         """True where the unknown or buffer of this name is another one in each iteration of the loop."""

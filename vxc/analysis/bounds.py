@@ -7,15 +7,15 @@ loops are rectangular and whose greatest or least value is outside whatever the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import ZERO, Form
+from vxc.record import record
 
 Loops = tuple[LoopFact, ...]
 
 
-@dataclass(frozen=True)
+@record
 class OutOfRange:
     """Index `dimension` of the access reaches `reached`, below 0 or at least `extent`."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
 from vxc.dtypes import BOOL, I64
+from vxc.record import record
 from vxc.semantics import cast, evaluate
 
 ROWS = 1 << 21  # executions of one access that are worth a table
@@ -39,7 +40,7 @@ class Work:
     rows: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Collision:
     """Two executions: access, loop indices and element of each, for `sizes` of dimensions and scalars."""
 

@@ -17,19 +17,20 @@ There is no search, so the cost is a few polynomials per pair. Failing to show i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
 from vxc.analysis.ranges import Ranges
 from vxc.ir.facts import trip_count
+from vxc.record import record
 
 DISTANCE = Atom("distance")  # between the two iterations
 MAX_TOUCHES = 64  # accesses of one buffer that are compared pair by pair
 
 
-@dataclass(frozen=True)
+@record
 class Touch:
     """An access, or several that differ by constants alone: those constants are then unknowns with `bounds`."""
 

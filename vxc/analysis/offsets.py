@@ -46,7 +46,8 @@ class Offsets:
             found = rule(self, *inst.operands) if rule else None
         if found is not None and manageable(found):
             self.forms[result.name] = found
-            used = frozenset().union(*(self.divisors.get(x.name, ()) for x in inst.operands if type(x) is Value))
+            named = [x.name for x in inst.operands if type(x) is Value] if self.divisors else ()
+            used = frozenset().union(*(self.divisors.get(name, ()) for name in named))
             if inst.op == "mod" and type(inst.operands[1]) is Value:
                 used |= {inst.operands[1].name}
             if used:

@@ -9,14 +9,14 @@ interval of numbers for each value of a kernel, at any stage.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from vxc.analysis.forms import ZERO, Atom, Digit, Form, Unknown, atoms_of, digit, form, split
+from vxc.record import record
 
 _STEPS = 64  # unknowns eliminated before giving up
 
 
-@dataclass(frozen=True)
+@record
 class Ranges:
     """Inclusive ranges of unknowns.
 

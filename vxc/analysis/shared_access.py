@@ -8,7 +8,6 @@ as aligned: the wide form of a kernel is looked at, at a block that lies inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from vxc import semantics
 from vxc.dtypes import BOOL
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS
+from vxc.record import record
 from vxc.target import WARP
 
 SIZE = 1 << 16  # of a dimension: large, and divisible
@@ -23,7 +23,7 @@ SAMPLES = 4  # of the loops around an access, taken together
 _STRIDES = (1, 7, 3, 5)  # the samples go through loops in different steps, so that not all loops are at their n-th trip at once
 
 
-@dataclass(frozen=True)
+@record
 class SharedAccess:
     """`offsets` [samples, threads] are the elements in memory order, -1 where a thread does not run; `weight` is how often each
     thread comes there, as far as that is known.

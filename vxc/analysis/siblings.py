@@ -17,16 +17,16 @@ Atomic updates have no place in the order of a point and are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Atom, Form, form
+from vxc.record import record
 
 INNER = "(inner)."  # begins no name of the IR
 
 
-@dataclass(frozen=True)
+@record
 class Touch:
     """An access of a nest, in terms of the indices of the first nest; inner loops count by their depth, with their bounds."""
 
@@ -45,7 +45,7 @@ class Touch:
         return same and mine.mode == "write" and mine.regular and self.guards <= other.guards
 
 
-@dataclass(frozen=True)
+@record
 class Nest:
     """A perfect nest: the positions of its loops, its accesses, and its indices in terms of those of the nest that it is compared with."""
 
@@ -59,7 +59,7 @@ class Nest:
         return tuple(_touch(a, self.loops[-1], self.names) for a in self.accesses)
 
 
-@dataclass(frozen=True)
+@record
 class Met:
     """Two accesses that may touch one element at different points, the first in the earlier nest; `exchanged` says that they have the same
     indices in another order.
@@ -77,8 +77,7 @@ def nest_of(facts: KernelFacts, loops: Sequence[int], onto: Sequence[int]) -> Ne
     if len(loops) != len(onto) or not all(_alike(mine, other) for mine, other in pairs):
         return None
     names = {mine.index: form(other.index) + mine.start - other.start for mine, other in pairs}
-    found = tuple(a for a in facts.accesses if any(loop.at == loops[0] for loop in a.loops))
-    return Nest(tuple(loops), tuple(other.index for _, other in pairs), found, names)
+    return Nest(tuple(loops), tuple(other.index for _, other in pairs), facts.within[loops[0]], names)
 
 
 def _alike(mine: LoopFact, other: LoopFact) -> bool:

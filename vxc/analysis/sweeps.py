@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
+from vxc.record import record
 
 _INDEX = 0  # the number of the index of every sweep
 
 
-@dataclass(frozen=True)
+@record
 class Sweep:
     """The region at position `at`. `numbers` are those of the instructions at its own level, by position; `roots` those of what anything
     else there uses.
@@ -88,7 +89,7 @@ def stable_loads(insts: Sequence[Inst], params: Iterable[Buffer], distinct: bool
     return {p.name: first.get(p.name, least) for p in params}
 
 
-@dataclass(frozen=True)
+@record
 class Extent:
     """How many elements a reduction or loop from 0 runs over: `size`, which is at most `most` (None: any) and a multiple of `multiple`."""
 

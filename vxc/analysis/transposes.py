@@ -8,7 +8,6 @@ index is another loop over the whole dimension.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from vxc.analysis.forms import Atom, form
@@ -16,6 +15,7 @@ from vxc.analysis.offsets import Offsets
 from vxc.analysis.vector_width import BYTES
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, Access, accesses
+from vxc.record import record
 
 LEAST = 32  # iterations of a loop: rows of less lie in few lines of memory, which the cache keeps for the threads beside
 WIDEST = 2 * BYTES  # elements of one byte, in what is accessed together
@@ -23,7 +23,7 @@ _ALLOWED = frozenset(("load", "store", "cell", "if", "else", "end"))
 _OWN = ("lanes", "vector", "threads", "layout")  # attributes by which the author maps a loop
 
 
-@dataclass(frozen=True)
+@record
 class Staged:
     """An array that goes through shared memory, with the loops that its indices are, and the positions of its loads in the body.
 
@@ -36,7 +36,7 @@ class Staged:
     begins: int
 
 
-@dataclass(frozen=True)
+@record
 class Transpose:
     """Numbers of the two loops; a store whose indices are loops or known before the nest, and what its rows `begins` at multiples of;
     what is staged; why other loads are not.

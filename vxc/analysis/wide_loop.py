@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
 from vxc.ir.ops import Access
+from vxc.record import record
 
 
 class Size(NamedTuple):
@@ -17,7 +18,7 @@ class Size(NamedTuple):
     anywhere: str | None
 
 
-@dataclass(frozen=True)
+@record
 class Run:
     """Accesses of a loop to the same elements of `buffer`. Positions are in the kernel.
 
@@ -40,7 +41,7 @@ class Run:
         return bool(self.loads) and (not self.stores or self.loads[0] < self.stores[0])
 
 
-@dataclass(frozen=True)
+@record
 class Shift:
     """Where the elements that are dealt out begin: `run`, which is one of the loop's, is then at a multiple of its width.
 
@@ -52,7 +53,7 @@ class Shift:
     start: Operand
 
 
-@dataclass(frozen=True)
+@record
 class Guards:
     """What is known of the conditions in a loop. `whole`: the guard decides the same for all iterations. `kinds`, by position of the other
     `if`s with accesses in them: SAME in all iterations, or true in all where they are at both ENDS.
@@ -62,7 +63,7 @@ class Guards:
     kinds: Mapping[int, str]
 
 
-@dataclass(frozen=True)
+@record
 class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
@@ -83,7 +84,7 @@ class WideLoop:
     otherwise: Guards | None
 
 
-@dataclass(frozen=True)
+@record
 class Missed:
     """An access that stays as it is, and why."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
@@ -15,6 +14,7 @@ from vxc.api.specialise import Recipe, Specialisation
 from vxc.binding import ArrayParam, bind_scalars, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.diag import Diagnostic, VxcError
+from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
 from vxc.runtime.launch import check_limits, check_overlap, check_view, described
@@ -29,7 +29,7 @@ _OPTIONS = ("stream", "device")
 _LIMIT = 4096  # prepared calls of a kernel
 
 
-@dataclass(frozen=True)
+@record
 class Checked:
     """A checked call on a device. `values` are addresses and scalars as `Prepared.run` takes them, `outs` the `out` arrays; `library` is
     that of the first array that has one, and `repeatable` says that calls like this may take its fast path.

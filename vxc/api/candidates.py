@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import product
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.diag import Diagnostic, VxcError, listed
+from vxc.record import record
 
 KNOBS = ("maxrregcount", "reduce_chunk")
 """What is no part of the text: the cap on registers of a thread, and the chunk of reductions that do not say theirs. A generic of such a
@@ -22,7 +23,7 @@ Value = int | bool | str
 Constraint = str | Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class Config:
     """A value for each axis, in the order in which they were given."""
 
@@ -38,7 +39,7 @@ class Config:
         return replace(recipe, **knobs).defining({name: fixed(kernel, name, value) for name, value in self.values if name in generics})
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """`sample` are arguments to check on, by parameter, None for the example line; `reference` takes its inputs and gives its outputs;
     after `seconds` no further configuration is tried.

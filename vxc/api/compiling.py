@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from vxc.cuda.nvrtc import Binary, toolchain
 from vxc.diag import VxcError
 from vxc.ir import heads
 from vxc.ir.plan import Plan
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vxc.driver import Compiled
 
 
-@dataclass(frozen=True)
+@record
 class Built:
     """A compiled kernel as launching needs it: the plan, its kernels without instructions, and the machine code."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from vxc.api.dlpack import from_dlpack
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
+from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView, describe, unread
 
 Same = Callable[..., bool]
@@ -34,7 +34,7 @@ def _current_device(module: Any) -> Callable[[], int]:
     return cuda().current_device
 
 
-@dataclass(frozen=True)
+@record
 class Library:
     """`module` is the top package of the types of its arrays; the functions of a row are given that module.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vxc.api.workspaces import workspaces
@@ -23,6 +22,7 @@ from vxc.cuda.nvrtc import Binary
 from vxc.dtypes import DType
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
+from vxc.record import record
 from vxc.runtime.driver import Driver
 from vxc.runtime.launch import loaded
 from vxc.runtime.parameters import scalar
@@ -59,7 +59,7 @@ class ByStream(dict[int, Any]):
         return made
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One launch; `table` is where its `void*[]` begins, counted from that of the first launch."""
 
@@ -68,7 +68,7 @@ class Step:
     table: int
 
 
-@dataclass(frozen=True)
+@record
 class Extent:
     """Where an array lies from its address on: bytes before it (negative strides) and behind, 0 and 0 for none at all."""
 
@@ -79,7 +79,7 @@ class Extent:
     high: int
 
 
-@dataclass(frozen=True)
+@record
 class Out:
     """An output that a call allocates."""
 

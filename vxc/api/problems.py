@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from vxc.api.devices import arch_of, cuda
 from vxc.api.libraries import is_array, library_of, view
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.runtime.driver import Driver
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """`views` are the arrays of the call by parameter, those that are not there yet left out; `host` has those that are NumPy's, which lie
     on the device only within `on_device`. `stream` is where the caller's work on them goes.

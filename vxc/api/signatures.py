@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from vxc.record import record
 
-@dataclass(frozen=True)
+
+@record
 class Parameter:
     """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `dtype` may be the name of a generic. `dims` are the names that stand alone as
     dimensions, None for any other dimension, () for a scalar. `text` is as it is declared.
@@ -24,7 +25,7 @@ class Parameter:
         return bool(self.dims)
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """A kernel or program. `generics` are names and kinds; `sizes` the names in dimensions of parameters, `declared` those in the shapes
     of arrays that the kernel declares itself (those of a program lie in global memory and are not counted).

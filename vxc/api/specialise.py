@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vxc.api.signatures import Signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
@@ -23,7 +24,7 @@ Units = tuple[int, ...]
 """For each dimension 1 where its elements are neighbours, else 2; -1 and -2 where they lie in the other direction."""
 
 
-@dataclass(frozen=True)
+@record
 class Recipe:
     """A kernel or program of a file and how it is to be compiled: with the specialisation and the target all that decides the code.
     `alone` says that the file imports no other.
@@ -41,7 +42,7 @@ class Recipe:
         return replace(self, defines=tuple(sorted({**dict(self.defines), **values}.items())))
 
 
-@dataclass(frozen=True)
+@record
 class Specialisation:
     """`defines` gives generics and constant dimensions, by name in alphabetical order; `strided` the arrays that are declared
     contiguous and are not, and those of which a dimension runs backwards, each with how it lies.

@@ -19,12 +19,13 @@ from vxc.api.specialise import Recipe
 from vxc.cache.places import key_of, store
 from vxc.cuda.nvrtc import toolchain
 from vxc.diag import Diagnostic, VxcError
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView, write_file
 
 FORMAT = 1  # goes up when a field changes its name or meaning
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """One configuration: its time in milliseconds where it was timed to the end, and why it was not chosen, or how it was checked."""
 
@@ -33,7 +34,7 @@ class Row:
     said: str
 
 
-@dataclass(frozen=True)
+@record
 class About:
     """What a choice is for. `text` is a digest of the file's text; `fixed` are generics and options that the kernel has beside the axes."""
 

@@ -14,8 +14,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from vxc.record import record
 
 _HEAD = b"vxc 1 "
 _DIGEST = 64  # hexadecimal digits
@@ -26,7 +27,7 @@ _ABANDONED = 3600  # seconds after which nobody is writing a file any more
 _RECENT = 60  # seconds within which a use need not be noted again
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """One file: its key, its size in bytes, when it was last used (seconds since 1970)."""
 
@@ -138,7 +139,7 @@ class Store:
             return
 
 
-@dataclass(frozen=True)
+@record
 class _File:
     name: str
     stat: os.stat_result

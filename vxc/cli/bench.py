@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import click
 
@@ -16,6 +16,7 @@ from vxc.explain.measure import nbytes
 from vxc.explain.work import operations
 from vxc.inputs import Call
 from vxc.progress import note
+from vxc.record import record
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.graphs import graphed
 from vxc.runtime.launch import uploaded
@@ -25,7 +26,7 @@ from vxc.schedule import bind_plan, schedule
 DEVICE = 0
 
 
-@dataclass(frozen=True)
+@record
 class Bench:
     """One call of a kernel: `milliseconds` on the device, and of a copy within it that reads and writes as many bytes together.
 

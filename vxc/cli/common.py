@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import PurePath
 from typing import Any
@@ -22,6 +21,7 @@ from vxc.frontend.parse import parse
 from vxc.frontend.selection import no_kernel
 from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
+from vxc.record import record
 from vxc.source import Source
 
 
@@ -37,7 +37,7 @@ class Status(IntEnum):
     INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """The options that every command on kernels has."""
 

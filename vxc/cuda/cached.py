@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 
 from vxc.cache.places import key_of, store
 from vxc.cuda.nvrtc import Binary, Resources, compile_cuda, compile_options, toolchain
+from vxc.record import record
 from vxc.source import Source
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """A text for NVRTC: the arguments of `compile_cuda`."""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from vxc.record import record
 
 FILES = ("integers", "extremes", "elementary", "stored", "random", "conversions", "memory", "threads")
 
@@ -26,7 +27,7 @@ _HEADERS = {  # header: the part of an identifier that asks for it
 }
 
 
-@dataclass(frozen=True)
+@record
 class Block:
     """One helper: its name, the comment lines above it as one line, and its text with them."""
 

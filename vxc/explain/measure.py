@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from vxc.binding import describe
@@ -19,6 +19,7 @@ from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.ops import DECLARES, accesses
 from vxc.pass_manager import Remark
 from vxc.passes.prove_parallel_text import source_name
+from vxc.record import record
 from vxc.schedule import Schedule, bind_plan, schedule
 from vxc.semantics import SCALAR_OPS
 from vxc.target import Target
@@ -32,7 +33,7 @@ NARROWER = "where the address or the end of the elements allows no more"
 _FREE = frozenset((*DECLARES, "end", "else", "extern"))  # nothing is executed for these
 
 
-@dataclass(frozen=True)
+@record
 class Measured:
     """The counts of one call, and its launches. `note` says why there is less than was asked for."""
 

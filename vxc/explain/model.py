@@ -6,13 +6,15 @@ is not known: sizes and counts without inputs, resources without NVRTC. `SCHEMA`
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from vxc.record import record
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
+@record
 class Resources:
     """What one kernel of the machine code uses, and how much of a multiprocessor that fills."""
 
@@ -27,7 +29,7 @@ class Resources:
     limited_by: str
 
 
-@dataclass(frozen=True)
+@record
 class Execution:
     """What the simulated threads did."""
 
@@ -38,7 +40,7 @@ class Execution:
     barriers: int
 
 
-@dataclass(frozen=True)
+@record
 class Roofline:
     """The least time that the card could take for a launch, and which of its two limits that is."""
 
@@ -49,7 +51,7 @@ class Roofline:
     source: str
 
 
-@dataclass(frozen=True)
+@record
 class Traffic:
     """Global memory of one launch."""
 
@@ -61,7 +63,7 @@ class Traffic:
     roofline: Roofline | None
 
 
-@dataclass(frozen=True)
+@record
 class Loop:
     """A loop of the source, or one that a row, tile or reduction became."""
 
@@ -74,7 +76,7 @@ class Loop:
     unroll: int
 
 
-@dataclass(frozen=True)
+@record
 class Access:
     """The loads, stores or atomics of one width on one array, from one line of the source."""
 
@@ -92,7 +94,7 @@ class Access:
     same_element: float | None
 
 
-@dataclass(frozen=True)
+@record
 class Launch:
     """One kernel that the source kernel became."""
 
@@ -108,7 +110,7 @@ class Launch:
     accesses: tuple[Access, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Decision:
     """A remark of a pass."""
 
@@ -120,7 +122,7 @@ class Decision:
     message: str
 
 
-@dataclass(frozen=True)
+@record
 class KernelExplanation:
     """One kernel or program of the source, at the sizes of one call."""
 
@@ -131,7 +133,7 @@ class KernelExplanation:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Explanation:
     """What is said of one file."""
 

@@ -7,7 +7,8 @@ and a test compiles every pair.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vxc.record import record
+
 
 # What an attribute may be written before, and how a diagnostic calls it.
 POSITIONS = {
@@ -39,7 +40,7 @@ THREADS = 128  # of a block, where nothing is written
 _ORDERED = ("kernel", "reduction", "scan", *LOOPS)
 
 
-@dataclass(frozen=True)
+@record
 class AttrRule:
     """One attribute: the positions where it is honoured, and those where it is not compiled yet, with the way out for these.
 

@@ -7,7 +7,6 @@ kernel or program, or a whole file. All that is wrong is reported at once, in so
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -36,6 +35,7 @@ from vxc.frontend.signature import Signature, signature
 from vxc.frontend.typed import Example, TypedKernel
 from vxc.frontend.typed_program import TypedProgram
 from vxc.frontend.worklist import run
+from vxc.record import record
 from vxc.source import Source
 
 Defines = Mapping[str, int | bool | DType]
@@ -160,7 +160,7 @@ def _run(items: Items, source: Source, job: Any) -> tuple[Any, list[Diagnostic]]
     return found, st.errors
 
 
-@dataclass(frozen=True)
+@record
 class _Header:
     """A kernel or program to check, for the work list. `call` holds what a call fixes of a kernel: generics and dimensions."""
 

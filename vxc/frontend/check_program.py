@@ -17,13 +17,14 @@ from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Let, Stmt, Symbol, TypedKernel
 from vxc.frontend.typed_program import ProgramCall
 from vxc.frontend.values import Value, assign, settle
+from vxc.record import record
 from vxc.source import Source
 
 Steps = Generator[tuple[Any, At], Any, Any]
 Specialize = Callable[[str, dict[str, Any]], tuple[TypedKernel | None, list[Diagnostic]]]
 
 
-@dataclass(frozen=True)
+@record
 class Callees:
     """The kernels that a program may call; `specialize` types one with given generics and dimensions."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 from vxc.diag import listed
@@ -12,12 +11,13 @@ from vxc.frontend import dims, syntax, typed
 from vxc.frontend.scope import At, count, dtype_named, fail, suggestion
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
+from vxc.record import record
 from vxc.source import Span
 
 GENERATORS = ("rand", "randint")
 
 
-@dataclass(frozen=True)
+@record
 class Given:
     """One argument of an example: a generic's or scalar's `value`, or how to make an array."""
 

@@ -10,28 +10,21 @@ from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import dataclass_transform
 
+from vxc.record import keep
 from vxc.source import Span
 
 
 def _set_once(self: object, name: str, value: object) -> None:
-    """A field is set when the node is made, and then never again."""
+    """A field is set when the node is made, and then never again (a slot is no attribute before)."""
     if hasattr(self, name):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(self, name, value)
 
 
-def _keep(self: object, name: str) -> None:
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls):
-    """Class decorator: a frozen dataclass with slots and identity equality.
-
-    What refuses changes is shared. `frozen=True` would write it anew for each class, as `dataclass` does with the docstring of one that has
-    none: two thirds of the time that it takes to make these many classes, which is before anything can be compiled.
-    """
-    cls.__setattr__, cls.__delattr__, cls.__doc__ = _set_once, _keep, cls.__doc__ or cls.__name__
+    """Class decorator: a frozen dataclass with slots and identity equality, quick to make as a `record`."""
+    cls.__setattr__, cls.__delattr__, cls.__doc__ = _set_once, keep, cls.__doc__ or cls.__name__
     return dataclass(slots=True, eq=False, repr=False)(cls)
 
 

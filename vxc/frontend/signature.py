@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from vxc.dtypes import I64, DType
@@ -13,9 +12,10 @@ from vxc.frontend.scope import At, State, bind, dtype_named, fail
 from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
 from vxc.frontend.values import Value
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """`dims` are the symbols, in order of appearance; `fixed` what `-D` made constant."""
 

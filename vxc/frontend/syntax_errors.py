@@ -8,7 +8,6 @@ expected.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -17,6 +16,7 @@ from lark.lexer import PatternStr, TerminalDef
 from vxc.frontend.build import RESERVED, Fault, at, reserved, stray_else
 from vxc.frontend.node import Attr, Node
 from vxc.frontend.syntax import String
+from vxc.record import record
 from vxc.source import Span
 
 _BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|#[^\n]*|[{}]', re.DOTALL)
@@ -51,7 +51,7 @@ _FOREIGN = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class Stuck:
     """Where the parser stopped: the token, what stands on its stack, and the spellings it would have taken."""
 

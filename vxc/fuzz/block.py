@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.fuzz.state import LOOSE_STEPS, STEPS, VOLUME, Context, State
+from vxc.record import record
 
 Made = tuple[list[str], Context]
 
 
-@dataclass(frozen=True)
+@record
 class Production:
     """`make` writes some lines and gives the context that holds after them, or None where it does not apply.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from vxc.frontend.typed import Array, Const, TypedKernel, Var
 from vxc.frontend.typed_program import TypedProgram
 from vxc.fuzz.program import Program
 from vxc.inputs import Call, shapes
+from vxc.record import record
 from vxc.runtime.arrays import read_argument
 from vxc.source import Source, Span
 
@@ -36,7 +37,7 @@ _DIRECTIVE = re.compile(r"^# (\w+):(.*)$", re.MULTILINE)
 _HEADER = re.compile(r"(?:#.*\n)*")
 
 
-@dataclass(frozen=True)
+@record
 class Case:
     """`arguments` has the texts of a `run` line by name; `name` is what diagnostics call the text."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from vxc.analysis.exactness import DISTORTED, distorted
 from vxc.diag import VxcError, told
@@ -25,6 +25,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.verify import verify
 from vxc.pass_manager import Context, run_pass
 from vxc.pipeline import PIPELINE
+from vxc.record import record
 from vxc.target import DEFAULT_ARCH, target
 
 CHECK, EMIT = "check", "emit"
@@ -34,7 +35,7 @@ INPUTS = "its arguments"
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@record
 class Executors:
     """What cases run on: the interpreters, and with `gpu` a device of the architecture `arch`."""
 
@@ -42,7 +43,7 @@ class Executors:
     gpu: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """What went wrong: `kind` in a few words, `where` the step at fault, `cause` a code, an exception's type or "", `why` in full."""
 
@@ -62,7 +63,7 @@ class Failure:
         return f"{self.where or 'before any step'}: {self.why.splitlines()[0]}"
 
 
-@dataclass(frozen=True)
+@record
 class Outcome:
     """What became of a case. Without a failure, an `error` is what the prover or all executors alike report, else executors agree."""
 

@@ -7,19 +7,20 @@ them: equal types, a narrower operand, or `as`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.dtypes import BOOL, DTYPES, F32, I64, DType
 from vxc.frontend.values import contains
 from vxc.fuzz.access import as_type, element, row_leaf
 from vxc.fuzz.rows import reduction, scan
 from vxc.fuzz.state import Context, State
+from vxc.record import record
 from vxc.semantics import SCALAR_OPS
 
 Make = Callable[[State, Context, DType, int], str | None]
 
 
-@dataclass(frozen=True)
+@record
 class Production:
     """`make` writes an expression of a type whose kind is in `kinds`; one that is a `leaf` asks for no further depth."""
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from vxc.fuzz.program import Array, Dim
+from vxc.record import record
 
 Indices = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Binder:
     """An index of a parallel loop over `dim`; `full` where it takes every value."""
 
@@ -30,7 +31,7 @@ class Binder:
     full: bool = True
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """One dimension of what a block owns: from `start`, `extent` of the elements of a dimension `whole`. No `extent`: an index."""
 

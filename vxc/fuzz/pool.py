@@ -13,7 +13,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import inf
@@ -21,6 +20,8 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any
+
+from vxc.record import record
 
 _READY, _UNREADY, _STEP, _DONE, _ERROR = "ready", "unready", "step", "done", "error"
 _WATCH = 1.0  # seconds between two looks of an idle worker at whether its parent still lives, and of `results` at the clock
@@ -38,7 +39,7 @@ def _never(result: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+@record
 class Lost:
     """A task without a result: it was stopped or its worker ended, in the step `step`."""
 
@@ -47,7 +48,7 @@ class Lost:
     why: str
 
 
-@dataclass(frozen=True)
+@record
 class Unfinished:
     """A task that was in the step `step`, after so many seconds, when the time was over."""
 

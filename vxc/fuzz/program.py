@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from vxc.dtypes import DType
 from vxc.inputs import Call
+from vxc.record import record
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
 
 
-@dataclass(frozen=True)
+@record
 class Dim:
     """An extent: how it is written, what it is in this program, and whether it is known when compiling."""
 
@@ -32,7 +32,7 @@ class Dim:
         return self.text.isidentifier() and not self.fixed
 
 
-@dataclass(frozen=True)
+@record
 class Array:
     """An array of a kernel. `mode` is in, out, inout, or the space it is declared in.
 
@@ -64,7 +64,7 @@ class Array:
         return f"{direction}{self.name}: {self.spelled or self.dtype}[{', '.join(d.text + p for d, p in zip(self.dims, pitches))}]"
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """A text with one kernel `k`, or several and a program `p`; well typed and free of races; and what to call it with."""
 

@@ -20,6 +20,7 @@ from vxc.fuzz.gen import generate
 from vxc.fuzz.pool import Lost, Pool, Unfinished, Work
 from vxc.fuzz.reduce import reduce
 from vxc.pipeline import PASSES
+from vxc.record import record
 from vxc.runtime.arrays import make_folder, write_file
 from vxc.runtime.driver import driver
 
@@ -153,7 +154,7 @@ def _lost(found: Lost, case) -> Outcome:
 # ---- failures ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Found:
     """One kind of failure: what it is, the seeds that have it, and the file of the one that was shrunk, with its number of lines."""
 

@@ -10,8 +10,9 @@ from typing import Any
 from vxc.dtypes import DTYPES, DType
 from vxc.fuzz.levels import Level, Window
 from vxc.fuzz.program import Array, Dim, Number
+from vxc.record import record
 
-@dataclass(frozen=True)
+@record
 class Name:
     """A scalar in scope. `kind` is let, var, counter (a var that must not be assigned), index, scalar, dim or generic.
 
@@ -34,7 +35,7 @@ class Row:
     axis: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class RowName:
     """A row-valued let."""
 
@@ -59,7 +60,7 @@ class Grid:
         return tuple(p for p in self.parts if p.extent is not None)
 
 
-@dataclass(frozen=True)
+@record
 class Context:
     """What an expression or statement may use. `ready` are arrays whose elements here are written; `volume` counts executions.
 

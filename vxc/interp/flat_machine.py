@@ -19,6 +19,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Value
 from vxc.ir.ops import accesses
 from vxc.ir.printer import mention
 from vxc.ir.walk import Regions
+from vxc.record import record
 from vxc.semantics import cast, numpy_function, reinterpret, sat
 from vxc.source import Source
 
@@ -34,7 +35,7 @@ class Step(NamedTuple):
     at: int
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """An instruction list prepared once: its steps and its nesting. `written` names the buffers that it writes."""
 

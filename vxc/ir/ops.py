@@ -13,10 +13,10 @@ A trailing `?` marks an optional operand, `*` any number; `idx*` is one index fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
+from vxc.record import record
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, STORED
 
 TILE, TEAM, THREAD, PLAN = "tile", "team", "thread", "plan"
@@ -35,7 +35,7 @@ class AttrDef(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class OpDef:
     """One row of the table. `result` is 'none', 'index' (i64), 'bool', 'same', 'elem', 'any' (as printed) or 'buffer'."""
 

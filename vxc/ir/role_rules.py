@@ -7,18 +7,17 @@ behind what they share. Each takes the next warps of the block. A ring belongs t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.ops import OPS, RING_OPS
 from vxc.ir.walk import Regions
+from vxc.record import record
 from vxc.target import WARP
 
 SHARED = ("shared", "ring", "load", "role")  # what stands beside several roles, besides pure instructions
 FILLS, EMPTIES = ("acquire", "commit"), ("wait", "release")
 
 
-@dataclass(frozen=True)
+@record
 class Roles:
     """The roles of a kernel by position, and for each ring the roles that do each thing with it."""
 

@@ -8,7 +8,6 @@ the earlier ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -20,10 +19,11 @@ from vxc.ir.plan import Plan
 from vxc.ir.role_rules import Roles, roles_problem
 from vxc.ir.uniformity import BLOCK, Uniformity, uniformity
 from vxc.ir.walk import LOOPS, Regions, operand_kinds
+from vxc.record import record
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, accepts, accumulator, result_dtype
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """What the rules look at: the entries of a plan (stage 'plan', no kernel) or the instructions of a kernel."""
 

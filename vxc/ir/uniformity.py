@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import gcd
 
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import TERMINATES
 from vxc.ir.walk import LOOPS, OPENERS, Regions
+from vxc.record import record
 from vxc.semantics import SCALAR_OPS
 
 BLOCK = 0  # the span of what is the same in every thread of the block
@@ -24,7 +24,7 @@ _QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
 _PLAIN = frozenset(SCALAR_OPS) - _QUOTIENTS  # the result follows from the operands and nothing else
 
 
-@dataclass(frozen=True)
+@record
 class Uniformity:
     """Spans: a value (or cell) of span w is the same in all threads of each aligned group of w threads; BLOCK: in all threads.
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from vxc.ir.kernel import Buffer, Const, Inst, Value
 from vxc.ir.ops import OPS
+from vxc.record import record
 
 LOOPS = ("loop", "while")  # what break and continue leave
 OPENERS = frozenset(op for op, row in OPS.items() if row.opens)
@@ -25,7 +25,7 @@ class RegionError(ValueError):
         self.index = index
 
 
-@dataclass(frozen=True)
+@record
 class Regions:
     """The nesting of an instruction list, by position in it.
 

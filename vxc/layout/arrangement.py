@@ -5,7 +5,6 @@ are results, each as long as its results need. So `[i, j] -> [i // 16, j // 16, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -14,11 +13,12 @@ import numpy as np
 from vxc.layout.layout import Program, evaluated, named, program_text
 from vxc.layout.placement import IN_ORDER, Placement
 from vxc.layout.text import read
+from vxc.record import record
 
 ROOM = 2  # times as many places as there are elements, at most
 
 
-@dataclass(frozen=True)
+@record
 class Arrangement:
     dims: tuple[str, ...]
     results: tuple[Program, ...]

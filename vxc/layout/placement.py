@@ -11,14 +11,15 @@ Both map the number of an element in memory order to where it lies, one to one. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
 import numpy as np
 
+from vxc.record import record
 
-@dataclass(frozen=True)
+
+@record
 class Placement:
     """At most one of the two is set, as the attributes of a `shared` declaration."""
 

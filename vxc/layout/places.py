@@ -14,6 +14,7 @@ import numpy as np
 
 from vxc.layout.digits import Digit, fit, total
 from vxc.layout.layout import Dim, Layout, Program
+from vxc.record import record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
 KEPT = 512  # answers that are remembered
@@ -107,7 +108,7 @@ def _term(digit: Digit, name: str, count: int) -> Program:
     return term if factor == 1 else (*term, factor, "*")
 
 
-@dataclass(frozen=True)
+@record
 class Held:
     """The elements that a thread holds: base + the digits of its number + those of the slot (`slots`, lowest first, at least one).
 

@@ -6,11 +6,10 @@ lanes, across warps, across parts) is built from these three, so all of them agr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vxc.dtypes import I64, U64, DType
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Scalar, constant
+from vxc.record import record
 from vxc.semantics import REDUCTIONS, empty, identity
 
 UNROLLED = 64  # slots, at most
@@ -18,7 +17,7 @@ UNROLLED = 64  # slots, at most
 State = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Accumulator:
     """Reduction `op` in the dtype `dtype`, that of partial results; for argmax and argmin of their values. Elements may be narrower."""
 
@@ -84,7 +83,7 @@ class Accumulator:
         return b.emit("or", better, b.emit("and", equal, earlier))
 
 
-@dataclass(frozen=True)
+@record
 class Slots:
     """A state held in storage: one buffer a component, cells for one slot, else arrays."""
 

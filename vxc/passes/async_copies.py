@@ -18,7 +18,7 @@ A thread has then as many copies under way as it starts, not as many as it has r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel
 from vxc.ir.ops import accesses
@@ -27,11 +27,12 @@ from vxc.ir.walk import Regions, definitions, uses
 from vxc.layout.arrangement import arrangement
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
+from vxc.record import record
 
 SIZES = (4, 8, 16)  # bytes of a `move.async`
 
 
-@dataclass(frozen=True)
+@record
 class _Chain:
     """Moves to an array of the thread, and those to shared memory from the array that its elements go to, in pairs. `gone` is all else."""
 

@@ -12,7 +12,7 @@ run, since the tile it writes has replicas, the first thread has the effects on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from vxc.analysis.ownership import Foreign, Own, Ownership, Run, Shuffle, Slots
@@ -25,10 +25,11 @@ from vxc.ir.walk import names
 from vxc.layout.layout import flattened, parse
 from vxc.layout.places import Places, held, places
 from vxc.passes.own_elements import of_layout
+from vxc.record import record
 from vxc.target import WARP
 
 
-@dataclass(frozen=True)
+@record
 class Slotted:
     """A loop that runs over slots: `digits` (highest first) count them, `first` is whether this thread is the iteration's first."""
 

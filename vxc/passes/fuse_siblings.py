@@ -21,7 +21,7 @@ of lanes, where one holds whole-tile instructions (through which lanes hand elem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.analysis.access import KernelFacts, collect, known_dimensions
 from vxc.analysis.siblings import Met, Nest, meetings, nest_of
@@ -35,11 +35,12 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.map_loops import wanted_lanes
 from vxc.passes.nest import is_parallel, perfect_nest
 from vxc.passes.prove_parallel_text import source_name
+from vxc.record import record
 
 PROVED = "proved"
 
 
-@dataclass(frozen=True)
+@record
 class _Sibling:
     """A nest at one level: its loops, the pure instructions between them, where its innermost body begins."""
 

@@ -9,7 +9,6 @@ partial results take them in turn; a main loop without tests is followed by one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 
 from vxc.analysis.sweeps import Extent
@@ -19,6 +18,7 @@ from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.fragment_slots import Slotted
 from vxc.passes.own_elements import own_elements
+from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
 from vxc.target import WARP
 
@@ -31,7 +31,7 @@ LENGTH = 256  # machine instructions of the copies that make loads overlap
 UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are

@@ -8,7 +8,6 @@ the body runs with each element's prefix. What the later part needs of the earli
 from __future__ import annotations
 
 from collections import ChainMap
-from dataclasses import dataclass
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value, constant
@@ -16,6 +15,7 @@ from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator
 from vxc.passes.team import Team
+from vxc.record import record
 from vxc.semantics import Order, identity
 from vxc.target import WARP
 
@@ -82,7 +82,7 @@ def _kept(pieces, prefixes) -> list[Value]:
     return list(kept)
 
 
-@dataclass(frozen=True)
+@record
 class _Own:
     """The lane's own running results in a tile, and their total."""
 
@@ -104,7 +104,7 @@ class _Own:
         b.emit("store", self.total, joined)
 
 
-@dataclass(frozen=True)
+@record
 class _Carry:
     """The result of the tiles before."""
 
@@ -159,7 +159,7 @@ class _Carry:
         return self.acc.join(b, (x,), (y,))[0]
 
 
-@dataclass(frozen=True)
+@record
 class _Term:
     """A value that is there only where `present`; what is absent is skipped, not added."""
 

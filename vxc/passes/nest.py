@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Nest:
     """`prologue` depends on no loop and has no effect, so that every lane may run it; `loops` are the parallel loops, outermost
     first; `body` is what they enclose.

@@ -28,6 +28,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import OPENERS, Regions, definitions
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
+from vxc.record import record
 from vxc.target import WARP
 
 
@@ -64,7 +65,7 @@ class _Pending:
         self.writers.clear()
 
 
-@dataclass(frozen=True)
+@record
 class _Token:
     """Who makes an access; `since` is the last position whose result its index tuple depends on, other than the lane's own loop."""
 

@@ -7,18 +7,18 @@ it, whatever one thread can do for a row: arithmetic, branches, stores, atomics.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vxc.ir.kernel import GLOBAL, Const, Inst
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 from vxc.passes.nest import is_parallel
+from vxc.record import record
 
 _BEFORE = ("cell", "load", "contribute")
 _NOT_AFTER = ("reduce", "scan", "contribute", "prefix", "barrier", "local", "shared", "fragment", "copy", "gemm")
 
 
-@dataclass(frozen=True)
+@record
 class PlainRow:
     """The reduction of a nest's body, what stands before and inside it and after it."""
 

@@ -17,7 +17,7 @@ After:  each kernel is a prologue (pure instructions, and loads of what it never
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from vxc.dtypes import I64
@@ -28,11 +28,12 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.nest import is_nest, top_level
+from vxc.record import record
 
 ONE_ITERATION = (("independent", "one iteration"), ("kind", "parallel"))
 
 
-@dataclass(frozen=True)
+@record
 class _Group:
     """What becomes one launch."""
 

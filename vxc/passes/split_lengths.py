@@ -17,7 +17,7 @@ After:  of a kernel that is nothing but one reduction (`plain_rows`) over a para
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Scalar, Value
@@ -27,11 +27,12 @@ from vxc.passes.nest import nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.split_reductions import reason_against
 from vxc.passes.variants import Site, Variant, with_variants
+from vxc.record import record
 from vxc.semantics import PARTS, Order
 from vxc.target import WARP
 
 
-@dataclass(frozen=True)
+@record
 class _Range:
     """Lengths from `least` (0: any) to `most` (None: any), the suffix of their kernel's name, and the order there."""
 

@@ -16,7 +16,7 @@ index, or a block of a `grid` reduces, the reduction stays whole; lower-to-threa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from vxc.dtypes import I64
@@ -29,6 +29,7 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.accumulate import Accumulator
 from vxc.passes.lower_reduce import accumulator_of, bounds_of, fold_order, parts_of, span_of
 from vxc.passes.nest import Nest, nest_of
+from vxc.record import record
 from vxc.semantics import Order
 
 _FOLDS = {"dot": "sum", "absmax": "max"}  # what joins partial results of these
@@ -134,7 +135,7 @@ def _slice(nest: Nest, regions: Regions, at: int) -> list[int]:
     return sorted(kept)
 
 
-@dataclass(frozen=True)
+@record
 class _Split:
     """One reduction of a kernel on its way to two launches. `parts` is how many a row has: a constant, or a parameter of both kernels."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.analysis.transposes import Staged, Transpose
 from vxc.analysis.vector_width import BYTES
@@ -22,13 +22,14 @@ from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
 from vxc.passes.nest import Nest
+from vxc.record import record
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 
 LANES = 8  # threads beside one another along what is stored: 128 bytes, and no bank twice
 PIECES = 4  # that a thread copies: fewer keep too little under way, more leave too few threads
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     """Of the tiles of one nest, in elements: `rows` along the loop along which is stored, of which a thread takes `vector`, `columns`
     across; `halo` more rows before.
@@ -65,7 +66,7 @@ def per_piece(x: Staged) -> int:
     return BYTES // x.buffer.dtype.bytes
 
 
-@dataclass(frozen=True)
+@record
 class _Tile:
     """The tile of a block: its first row and column, its shared arrays, and `rows` and `columns` of all tiles together."""
 

@@ -5,18 +5,19 @@ and bound-rows).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
+from vxc.record import record
 
 Variant = tuple[Kernel, Scalar]  # a kernel, and how many times its blocks are launched: 1 or 0
 
 
-@dataclass(frozen=True)
+@record
 class Site:
     """A launch of `kernel` in a plan: what is computed before it goes to `b`, from its arguments by parameter."""
 

@@ -6,20 +6,20 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from vxc.cache.places import store
 from vxc.cuda import nvrtc
 from vxc.diag import VxcError
+from vxc.record import record
 from vxc.runtime.driver import Driver, driver
 from vxc.target import for_capability
 
 OK, MISSING, OPTIONAL = "ok", "missing", "optional"
 
 
-@dataclass(frozen=True)
+@record
 class Check:
     """One line of the report: `status` is 'ok', 'missing' or 'optional' (vxc does without); for the latter two `advice` is a way out,
     with the cause behind it where a library gave one.

@@ -23,6 +23,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
@@ -84,7 +85,7 @@ def run_numpy(
         return call.results()
 
 
-@dataclass(frozen=True)
+@record
 class Placed:
     """A call whose arrays are at these addresses of a device, to be enqueued as often as wished while its context is current."""
 
@@ -114,7 +115,7 @@ class Placed:
                 cuda.free_async(address, stream)
 
 
-@dataclass(frozen=True)
+@record
 class Uploaded(Placed):
     """A call on copies of NumPy arrays; `host` has for each array its memory and a view of that, `outputs` which are written."""
 

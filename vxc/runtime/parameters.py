@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vxc.dtypes import F64, DType
+from vxc.record import record
 from vxc.semantics import cast
 
 _C_TYPES = {
@@ -18,7 +18,7 @@ _C_TYPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class Parameters:
     """`address` of a `void*[]`, valid while this object is held; `values` keeps what it points at."""
 

@@ -6,12 +6,13 @@ follows it gives the same bits.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 from vxc.dtypes import DType
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Order:
     """How n elements are combined.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from vxc.dtypes import BOOL, I64, DType, signed, unsigned
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """One reduction.
 

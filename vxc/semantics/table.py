@@ -6,12 +6,11 @@ before. `select` takes a bool first, `rand` takes two i64. `evaluate` gives the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vxc.dtypes import BOOL, DTYPES, F32, DType
+from vxc.record import record
 
 
-@dataclass(frozen=True)
+@record
 class ScalarOp:
     """One scalar operation.
 
