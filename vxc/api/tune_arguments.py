@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +66,13 @@ def _rounds(given: Any) -> int:
 
 def _seconds(given: Any) -> float:
     number = isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool)
-    if not number or not 0 <= given <= sys.float_info.max and given != inf:
+    try:
+        seconds = float(given) if number else nan
+    except OverflowError:
+        seconds = nan
+    if not seconds >= 0:
         raise untunable(f"`seconds` is {shown(given)}", "give a number of 0 or more")
-    return float(given)
+    return seconds
 
 
 def _sample(kernel: str, params: Sequence[Parameter], given: Any) -> Mapping[str, Any] | None:

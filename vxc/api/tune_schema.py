@@ -59,11 +59,11 @@ def _object(fields: Mapping[str, Check], whole: Check | None = None) -> Check:
 
 
 def _fitting(entry: Any, place: str) -> None:
-    configs = [list(row["config"].items()) for row in entry["rows"]]
-    if list(entry["chosen"].items()) not in configs:
-        raise ValueError(f"{place}.chosen is {shown(entry['chosen'])}, which is the configuration of no row")
-    if any(row["config"].keys() != entry["chosen"].keys() for row in entry["rows"]):
+    chosen, configs = entry["chosen"], [row["config"] for row in entry["rows"]]
+    if any(list(config) != list(chosen) for config in configs):
         raise ValueError(f"{place}.rows are not all of the axes of what is chosen")
+    if chosen not in configs:
+        raise ValueError(f"{place}.chosen is {shown(chosen)}, which is the configuration of no row")
 
 
 _LIST = _one("a list", lambda value: isinstance(value, list))
