@@ -268,10 +268,11 @@ def autotune(
 
     A configuration is chosen only if it is right on a sample: the `example` line of the kernel, or `sample`, the arguments of a small
     call as NumPy arrays (a tuple, or a mapping by name). The interpreter must find there what the kernel as written gives, or what
-    `reference(inputs..)` does, and the device must agree with the interpreter. `record` is a file of `export` to begin with, which may
-    be missing.
+    `reference(inputs..)` does, and the device must agree with the interpreter. What was found earlier counts if it was checked with the
+    same, and is checked again where it was not. `record` is a file of `export` to begin with, which may be missing.
 
-    Raises `LaunchError` E0719 for axes and constraints that make no sense, E0710 for a record that is none, `CompileError` E0218.
+    Raises `LaunchError` E0719 for arguments that make no sense, E0703, E0708 and E0709 for a sample that is no call of the kernel, E0710
+    for a record that is none, `CompileError` E0218 for a value of the wrong kind. What a function of the user raises is the cause of E0719.
     """
     expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
     with translated():
