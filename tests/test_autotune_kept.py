@@ -129,7 +129,8 @@ def test_entries_of_other_kernels_and_configurations_are_left_out(gpu, tmp_path)
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "no record of tuned kernels"), ("{", "no record"), ("[" * 100_000, "no record .*recursion"), ("[]", r"the file is \[\], and is to be an"),
+        ("", "no record of tuned kernels"), ("{", "no record"), ("[" * 100_000, "no record .*recursion"),
+        ("[]", r"the file is \[\], and is to be an"),
         ('{"vxc_tuned": 1, "entries": []}', "it is of format 1, and this vxc reads 2"), ("{}", "it is of format None"),
         ('{"vxc_tuned": 2, "entries": [7]}', r"the file.entries\[0\] is 7, and is to be an object"),
         ('{"vxc_tuned": 2, "entries": [{}]}', r"the file.entries\[0\] lacks `kernel`"), ('{"vxc_tuned": 2}', "the file lacks `entries`"),

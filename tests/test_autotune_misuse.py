@@ -37,7 +37,7 @@ def limited(B, limit=64, /, more=0):
 @pytest.mark.parametrize(
     "where, said, cause",
     [
-        ("B/0", "the constraint `B/0`, for B=32, fails with ZeroDivisionError: division by zero; write it as in", ZeroDivisionError),
+        ("B/0", "the constraint `B/0`, for B=32, fails with ZeroDivisionError: division by zero; give a text such as", ZeroDivisionError),
         ("B(1)", "fails with TypeError: 'int' object is not callable", TypeError),
         ("B[0]", "fails with TypeError", TypeError),
         ("B + 'a'", "fails with TypeError", TypeError),

@@ -81,7 +81,7 @@ def _knob(name: str, value: Any) -> int:
 # ---- constraints -----------------------------------------------------------------------------------------------------
 
 _SHOWN = 120  # characters of an expression
-_LIKE = "write it as in 'BM * BN <= 16384', or as a function of the axes it names"
+_LIKE = "give a text such as 'BM * BN <= 16384', or a function of the axes it names"
 
 
 def _constraints(where: Any) -> list[Any]:
@@ -98,7 +98,7 @@ def _test(constraint: Any, axes: Iterable[str]) -> Callable[[Config], bool]:
         what = "a constraint"
         holds = _function(constraint, axes)
     else:
-        raise untunable(f"a constraint is {shown(constraint)}", "give a text such as 'BM * BN <= 16384', or a function of the axes it names")
+        raise untunable(f"a constraint is {shown(constraint)}", _LIKE)
     return lambda config: guarded(f"{what}, for {config},", _LIKE, lambda: bool(holds(dict(config.values))))
 
 

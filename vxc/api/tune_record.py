@@ -52,7 +52,9 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of its code) and of NVRTC, `origin` says where it is from."""
+    """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of
+    its code) and of NVRTC, `origin` says where it is from.
+    """
 
     about: About
     checked: str
@@ -72,8 +74,8 @@ def fixed_text(recipe: Recipe) -> str:
 
 
 def checked_with(sample: Mapping[str, Any] | None, expected: Mapping[str, np.ndarray] | None) -> str:
-    """In brief, what choices are checked with: the sample, or the example line, which is part of the text; and what a reference gives there,
-    or the kernel as written. A reference is known by what it gives, since the same function may give something else tomorrow.
+    """In brief, what choices are checked with: the sample, or the example line, which is part of the text; and what a reference gives
+    there, or the kernel as written. A reference is known by what it gives, since the same function may give something else tomorrow.
     """
     on = "the example line" if sample is None else f"sample {_digest(sample)}"
     return f"{on}, {'the kernel as written' if expected is None else f'reference {_digest(expected)}'}"

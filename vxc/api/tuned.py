@@ -60,7 +60,7 @@ class Tuned:
         return f"<vxc tuned kernel {self.signature}, {len(self._configs)} configurations>"
 
     def __reduce__(self) -> tuple[Callable[..., Tuned], tuple[Any, ...]]:
-        """Copied and pickled with what was found; what was compiled stays behind. A reference that cannot be pickled is refused by pickle."""
+        """Copied and pickled with what was found; what was compiled stays behind. A reference must be one that pickle takes."""
         return _again, (self._kernel, self._configs, self._options, tuple({**self._imported, **self._entries}.values()))
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:

@@ -70,7 +70,7 @@ class Outputs:
 def tuned_for(
     about: About, checked: str, base: Calls, variants: Mapping[Config, Calls], problem: Problem, options: Options, question: Question
 ) -> Entry:  # fmt: skip
-    """Tries the variants of a kernel; `checked` is the question in brief. Raises `VxcError` E0719 where none can be chosen, E0604, E0718."""
+    """Tries the variants of a kernel; `checked` is the question in brief. Raises `VxcError` E0719 where none is right, E0604, E0718."""
     said: dict[Config, str] = {}
     with on_device(problem) as placed:
         times = _timed(about, variants, placed, options, said)
