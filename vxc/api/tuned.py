@@ -96,6 +96,8 @@ class Tuned:
 
         Without the device at hand it is that of any device of the target's arch. Raises `LaunchError` E0719 where none is known.
         """
+        if "target" in self._kernel._calls.names and target is not None:
+            named, target = {**named, "target": target}, None
         with translated(self.name):
             views = self._inputs(views_of(self._kernel._signature, shapes, named))
             arch = arch_named(target) or self._kernel._calls.target or default_arch()
@@ -104,7 +106,8 @@ class Tuned:
                 shown = self._about(views, "", arch).shapes or "arrays of any shape"
                 way_out = "call it with such arrays on the device, or `load` a record of a machine where that was done"
                 raise untunable(f"`{self.name}` was not tuned for {shown} on {arch}", way_out)
-        return self._variant(found.chosen).compile(*shapes, target=arch, **named)
+        chosen = self._variant(found.chosen)
+        return Kernel(chosen._calls.recipe, chosen._signature, arch).compile(*shapes, **named)
 
     def as_torch_op(self, name: str, *, out: bool = False) -> Any:
         """As `as_torch_op` of a kernel; tunes when the operator is first run with such tensors, not when it is traced."""
