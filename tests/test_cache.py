@@ -226,9 +226,11 @@ def test_a_text_that_includes_files_gives_what_they_hold_now(folder, tmp_path):
 
 @pytest.mark.parametrize(
     "more",
-    [r"\n#include <f.h>\n", r"\n # \t include_next <f.h>\n", r"\n#/* */include <f.h>\n", r"\n#inc\\\nlude <f.h>\n", r"\n%:include <f.h>\n",
-     r"\n#import <f.h>\n", r"\n#define F <f.h>\n#include F\n", r"\n#if __has_include(<f.h>)\n#endif\n", "int line = __LINE__ + sizeof(__FILE__);",
-     "const char* now = __TIME__;"],
+    [
+        r"\n#include <f.h>\n", r"\n # \t include_next <f.h>\n", r"\n#/* */include <f.h>\n", r"\n#inc\\\nlude <f.h>\n",
+        r"\n%:include <f.h>\n", r"\n#import <f.h>\n", r"\n#define F <f.h>\n#include F\n", r"\n#if __has_include(<f.h>)\n#endif\n",
+        "int line = __LINE__ + sizeof(__FILE__);", "const char* now = __TIME__;",
+    ],
 )  # fmt: skip
 def test_what_depends_on_more_than_its_text_is_not_kept(work, more):
     text = EXTERN.replace("TEXT", more)

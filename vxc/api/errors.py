@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vxc.diag import VxcError
+from vxc.diag import Diagnostic, VxcError
 
 
 class CompileError(VxcError):
@@ -22,6 +22,10 @@ class LaunchError(VxcError):
 
 class NoDeviceError(LaunchError):
     """There is no GPU, driver or package to run on. Its str says what to install, as `vxc doctor` does."""
+
+
+class WrongTypeError(LaunchError, TypeError):
+    """An argument of a type that vxc does not take; for Python a TypeError, as of its own functions."""
 
 
 _NO_DEVICE = ("E0603", "E0605")
@@ -43,9 +47,9 @@ def _kind(code: str) -> type[VxcError]:
 
 
 def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Raises TypeError where an argument is of none of these types; `wanted` says what it is to be."""
+    """Raises `WrongTypeError` where an argument is of none of these types; `wanted` says what it is to be."""
     if not isinstance(value, kinds):
-        raise TypeError(f"{what} is {wanted}, not {type(value).__qualname__}")
+        raise WrongTypeError(Diagnostic("E0709", f"{what} is {wanted}, not {type(value).__qualname__}"))
 
 
 @contextmanager

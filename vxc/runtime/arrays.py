@@ -107,7 +107,8 @@ def reading(array: Any, name: str) -> Iterator[None]:
         raise
     except Exception as error:
         message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {error})"
-        raise VxcError(Diagnostic("E0703", message, help="pass an array that fulfils its protocol, and whose memory was not freed")) from None
+        hint = "pass an array that fulfils its protocol, and whose memory was not freed"
+        raise VxcError(Diagnostic("E0703", message, help=hint)) from None
 
 
 def _plain(dtype: np.dtype) -> bool:
