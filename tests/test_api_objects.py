@@ -10,6 +10,7 @@ import pytest
 from fake_cuda import floats
 
 import vxc
+from vxc.runtime import driver as driver_module
 
 SCALE = "kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = a * x[i]; } }"
 F32 = vxc.ShapeDtype((4,), "f32")
@@ -169,3 +170,21 @@ def test_a_bound_call_on_the_host_is_repeated():
     assert b().tolist() == [0, 2, 4]
     x += 1
     assert b().tolist() == [2, 4, 6]
+
+
+# ---- no device ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_driver_it_is_said_once_what_to_install(monkeypatch):
+    def no_library(_):
+        raise RuntimeError('"cuda" is only found via system search. Ensure the NVIDIA display driver is installed.')
+
+    monkeypatch.setattr("cuda.bindings.driver.cuInit", no_library)
+    monkeypatch.setattr("vxc.api.devices.driver", driver_module._bindings)
+    k = vxc.kernel(SCALE)
+    with pytest.raises(vxc.NoDeviceError) as caught:
+        k(floats(3), 2.0)
+    assert str(caught.value) == (
+        'E0603: no NVIDIA driver found ("cuda" is only found via system search); '
+        'install the NVIDIA display driver, or pass device="cpu", which interprets'
+    )

@@ -20,7 +20,7 @@ def cuda() -> Driver:
     found = driver()
     found.check_process()
     if not _count(found):
-        raise VxcError(Diagnostic("E0603", "the CUDA driver finds no device", help='`nvidia-smi` should list it; device="cpu" interprets'))
+        raise VxcError(Diagnostic("E0603", "the CUDA driver finds no device", help="`nvidia-smi` should list it"))
     return found
 
 

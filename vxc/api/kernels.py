@@ -100,7 +100,7 @@ class Kernel(Dispatched):
         writes the `out` ones, and gives nothing. Arrays are tensors, all on one GPU, or all in CPU memory, where the kernel is
         interpreted. There is no derivative: give the result's `register_autograd` one. A name registered before is taken over.
 
-        Raises `NoDeviceError` where torch cannot be imported, `LaunchError` for a name that is none or a kernel without array arguments.
+        Raises `LaunchError` where torch cannot be imported, for a name that is none, and for a kernel without array arguments.
         """
         from vxc.api.torch_ops import operator
 
