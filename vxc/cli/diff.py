@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import click
 
-from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, typed_kernels
+from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, tell_unwritten, typed_kernels
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
+from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
 from vxc.inputs import Call, complete
@@ -61,7 +62,8 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
     inputs = _inputs(kernel, seed)
     compiled = build(kernel, settings)
     team = [name for name in PASSES if {k.stage for k in compiled.after(name).kernels} <= {"team"}]
-    executors = [ast_executor(kernel, settings.debug), flat_executor("flat", kernel, compiled.tile, settings.debug)]
+    first: list[Results] = []
+    executors = [_kept(ast_executor(kernel, settings.debug), first), flat_executor("flat", kernel, compiled.tile, settings.debug)]
     executors += [flat_executor("flat:team", kernel, compiled.after(name), settings.debug) for name in team[-1:]]
     executors += [flat_executor("flat:thread", kernel, compiled.plan, settings.debug)]
     executors += [gpu_executor(compiled)] if gpu else []
@@ -71,6 +73,8 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
             difference = f"{found}; {_guilty(compiled, {found.inputs: inputs[found.inputs]}, settings, seed)}"
             break
         faults[found.inputs] = found.error
+    for results in first[:1]:
+        tell_unwritten(kernel.name, results)
     report = {
         "file": kernel.source.name,
         "kernel": kernel.name,
@@ -80,6 +84,16 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
         "faults": {name: error.diagnostics[0].code for name, error in faults.items()},
     }
     return report, next((error for name, error in faults.items() if name != SPECIAL), None)
+
+
+def _kept(executor: Executor, results: list[Results]) -> Executor:
+    """An executor whose results are kept as well."""
+
+    def run(call: Call, seed: int) -> Results:
+        results.append(executor.run(call, seed))
+        return results[-1]
+
+    return replace(executor, run=run)
 
 
 def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
