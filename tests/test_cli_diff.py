@@ -17,6 +17,7 @@ from vxc.dtypes import DTYPES
 from vxc.inputs import Call
 from vxc.source import Source
 
+SETS = [*(f"random inputs {k + 1}" for k in range(diff_command.RANDOM_SETS)), diff_command.SPECIAL]
 NAN, INF = float("nan"), float("inf")
 
 
@@ -64,6 +65,26 @@ def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
     assert got.out.startswith("<stdin>: scale: ast and flat:thread differ on random inputs 1: y[1, 2] is 7.0, expected ")
     assert got.out.endswith(" (1 of 21 elements differ); it comes with pass lower-to-threads\n")
     assert json.loads(vxc("diff", "-", "--json", stdin=SCALE).out)[0]["difference"].startswith("ast and flat:thread differ")
+
+
+CLAIMS = {
+    "iterations of one thread": "parallel i in N { y[i // 2] = x[i]; }",
+    "threads": "parallel i in N { y[i % 300] = x[i]; }",
+    "blocks": "parallel i in N { y[i % 2] = x[i]; }",
+    "a read": "parallel i in N { y[i] = if i > 9 { y[i - 9] } else { x[i] }; }",
+    "an inner loop": "parallel i in 1 { @independent(\"each\") parallel j in N { y[j // 40] = x[j]; } }",
+    "blocks of a grid": "grid b in 4 { parallel j in 32 { y[j] = x[b * 32 + j]; } }",
+}
+
+
+@pytest.mark.parametrize("loop", CLAIMS.values(), ids=CLAIMS)
+def test_what_is_not_independent_as_claimed_is_the_claims_fault_and_no_difference(loop):
+    text = f"kernel k(x: f32[N], inout y: f32[N]) {{ @independent(\"each\") {loop} }}\nexample k(x = rand(f32, 600), y = rand(f32, 600));\n"
+    got = vxc("diff", "-", stdin=text)
+    assert (got.status, got.out) == (1, "<stdin>: k: " + "; ".join(f"all fault alike with E0722 on {on}" for on in SETS) + "\n")
+    assert "error[E0722]: `@independent` does not hold: " in got.err
+    threads = vxc("run", "--on", "flat:thread", "-", stdin=text).err
+    assert ("= help: a loop that says `@independent` is not, which `--on ast` shows;" in threads) == (loop != CLAIMS["iterations of one thread"])
 
 
 def test_a_kernel_without_an_example_and_the_files_beside_it():
