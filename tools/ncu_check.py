@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("rowsum", "f32", 1001, 64), Case("rowsum", "f32", 301, 1000), Case("softmax", "f16", 301, 1000),
+    Case("rowsum", "f32", 1001, 64), Case("rowsum", "f32", 77, 1000), Case("softmax", "f16", 77, 1000),
     Case("transpose", "f16", 512, 512), Case("transpose", "f16", 1023, 1025), Case("transpose", "f32", 511, 513),
     Case("transpose_tile", "f32", 256, 256), Case("lookup", "f32", 4, 1024),
 )  # fmt: skip

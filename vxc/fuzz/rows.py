@@ -40,12 +40,14 @@ def volume_of(dims: tuple[Dim, ...]) -> int:
 _LANES, _CHUNKS, _PARTS = (1, 2, 4, 8, 16, 32, 64, 96), (1, 2, 3, 4, 5, 8, 16), (1, 2, 3, 5)
 
 
-def order_attributes(s: State, ctx: Context) -> str:
-    """Some of `@lanes @chunk @parts`, or none; mostly outside of parallel loops, where the defaults are made for long rows."""
+def order_attributes(s: State, ctx: Context, scan: bool = False) -> str:
+    """Some of `@lanes @chunk @parts`, or none; mostly outside of parallel loops, where the defaults are made for long rows. A scan has
+    no parts.
+    """
     alone = ctx.level.parent is None
     lanes = [n for n in _LANES if n <= 32 or not ctx.grid]
     found = [(f"@lanes({s.pick(lanes)})", 0.97 if alone else 0.25), (f"@chunk({s.pick(_CHUNKS)})", 0.25)]
-    found += [(f"@parts({s.pick(_PARTS)})", 0.97 if alone else 0.15)]
+    found += [(f"@parts({s.pick(_PARTS)})", 0.97 if alone else 0.15)] if not scan else []
     return " ".join([text for text, often in found if s.chance(often)])
 
 

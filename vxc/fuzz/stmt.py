@@ -141,7 +141,8 @@ def scan_store(s: State, ctx: Context) -> Made | None:
     axis = s.random.randrange(len(dims))
     inner = replace(ctx, target=(array, target), scans=True)
     named = f", axis = {axis}" if len(dims) > 1 else ""
-    value = f"{order_attributes(s, ctx)} cum{s.pick(SCANS)}({row_expr(s, inner, dims, array.dtype.compute, 2, axis)}{named})".strip()
+    how, row = order_attributes(s, ctx, scan=True), row_expr(s, inner, dims, array.dtype.compute, 2, axis)
+    value = f"{how} cum{s.pick(SCANS)}({row}{named})".strip()
     ready = ctx.ready | {array} if whole else ctx.ready
     return [f"{target} = {value};"], replace(ctx, ready=ready)
 
