@@ -79,12 +79,13 @@ CLAIMS = {
 
 @pytest.mark.parametrize("loop", CLAIMS.values(), ids=CLAIMS)
 def test_what_is_not_independent_as_claimed_is_the_claims_fault_and_no_difference(loop):
-    text = f"kernel k(x: f32[N], inout y: f32[N]) {{ @independent(\"each\") {loop} }}\nexample k(x = rand(f32, 600), y = rand(f32, 600));\n"
+    text = f"kernel k(x: f32[N], inout y: f32[N]) {{ @independent(\"each\") {loop} }}\n"
+    text += "example k(x = rand(f32, 600), y = rand(f32, 600));\n"
     got = vxc("diff", "-", stdin=text)
     assert (got.status, got.out) == (1, "<stdin>: k: " + "; ".join(f"all fault alike with E0722 on {on}" for on in SETS) + "\n")
     assert "error[E0722]: `@independent` does not hold: " in got.err
-    threads = vxc("run", "--on", "flat:thread", "-", stdin=text).err
-    assert ("= help: a loop that says `@independent` is not, which `--on ast` shows;" in threads) == (loop != CLAIMS["iterations of one thread"])
+    noticed = "= help: a loop that says `@independent` is not, which `--on ast` shows;"
+    assert (noticed in vxc("run", "--on", "flat:thread", "-", stdin=text).err) == (loop != CLAIMS["iterations of one thread"])
 
 
 def test_a_kernel_without_an_example_and_the_files_beside_it():
