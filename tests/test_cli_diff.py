@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -92,6 +93,31 @@ def test_a_kernel_without_an_example_and_the_files_beside_it():
     got = vxc("diff", "-", SAMPLES / "saxpy.vx", stdin=SCALE.partition("example")[0])
     assert got.status == 1
     assert "error[E0708]: `scale` has no `example` line" in got.err and "saxpy: ast, flat" in got.out
+
+
+WITHOUT_EXAMPLE = {
+    "a matrix": "kernel k(x: f32[M, N], out y: f32[M, N]) { parallel i in M { y[i] = x[i]; } }",
+    "an index": "kernel k(t: f16[V, D], p: i32[N], out y: f16[N, D]) { parallel i in N { y[i] = t[p[i]]; } }",
+    "scalars": "kernel k(a: f32, n: i64, on: bool, x: f32[N], out y: f32[N]) {"
+               " parallel i in N { y[i] = if on { a * x[i] } else { n as f32 }; } }",
+    "an extent that follows": "kernel k(x: f32[2 * N + 1], w: f32[N], h: f32[N // 2, 2], out y: f32[N]) {"
+                              " parallel i in N { y[i] = x[2 * i] + w[i] + h[0, 1]; } }",
+    "pitches": "kernel k(x: f32[M, N : ld], out y: f32[M, N]) { parallel i in M { y[i] = x[i]; } }",
+    "a size of an output alone": "kernel k(a: f32, out y: f32[N]) { parallel i in N { y[i] = a; } }",
+    "4 bits and a bool": "kernel k(x: u4[N], b: bool[N], out y: u8[N]) { parallel i in N { y[i] = if b[i] { x[i] as u8 } else { 0 }; } }",
+    "inout and fixed extents": "kernel k(x: f64[3], inout y: i16[N, 3]) { parallel i in N { y[i, 0] = x[2] as i16; } }",
+    "a program": "kernel h(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }"
+                 " example h(x = rand(f32, 4)); program k(x: f32[N], out y: f32[N]) { h(x, y); }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WITHOUT_EXAMPLE.values(), ids=WITHOUT_EXAMPLE)
+def test_the_example_line_that_is_suggested_is_one(text):
+    refused = vxc("diff", "-", "-k", "k", stdin=text)
+    assert refused.status == 1 and "error[E0708]: `k` has no `example` line" in refused.err
+    (line,) = re.findall(r"help: add `(example k\(.*\);)`", refused.err)
+    got = vxc("diff", "-", "-k", "k", stdin=f"{text}\n{line}\n")
+    assert (got.status, got.out.count(" agree on 4 sets of inputs\n")) == (0, 1), got.err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
-from vxc.inputs import Call, complete
+from vxc.inputs import Call, complete, example_line
 from vxc.pipeline import PASSES
 from vxc.progress import note, progress
 from vxc.runtime.driver import unavailable
@@ -100,7 +100,7 @@ def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
     """Sets of inputs by name: several random ones and one of special values."""
     if kernel.example is None and any(isinstance(p, Array) for p in kernel.params):
         text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
-        raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `example {kernel.name}(x = rand(f32, 64));`"))
+        raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`"))
     sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}
     return sets | {SPECIAL: complete(kernel, seed=seed, special=True)}
 
