@@ -151,7 +151,7 @@ class _Call:
     def scalar(self, param: ScalarParam, value: object) -> Number:
         fitted, problem = fit_scalar(value, param.dtype)
         if problem:
-            text = f"scalar argument `{param.name}` is {param.dtype}, but {_shown(value)} {problem}"
+            text = f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}"
             self.error("E0707", param, text, f"pass a number that {param.dtype} holds")
         return fitted
 
@@ -265,9 +265,3 @@ def _listing(names: Iterable[str]) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _shown(value: object) -> str:
-    """A value in a message; of an int with very many digits, which Python may refuse to print, only how long it is."""
-    long = isinstance(value, int) and value.bit_length() > 256
-    return f"an int of {value.bit_length():,} bits" if long else repr(value)
