@@ -8,6 +8,7 @@ import os
 import pytest
 
 from cli_tool import SAMPLES, SCALE, TWO, vxc
+from code_inputs import SOURCES
 
 HEAD = "kernel f(x: f32[N], k: i32[N], w: f32[K], out y: f32[N]) {\n"
 
@@ -88,6 +89,13 @@ def test_crlf_and_bom_are_read_as_if_they_were_not_there(tmp_path):
     path = tmp_path / "x.vx"
     path.write_bytes(b"\xef\xbb\xbf" + SCALE.replace("\n", "\r\n").encode())
     assert vxc("check", path) == (0, f"{path}: scale: ok\n", "", f"{path}: scale: ok\n".encode())
+
+
+@pytest.mark.parametrize("code", [code for code in SOURCES if code >= "E03" and code != "E0702"])
+def test_what_compiling_refuses_is_found(code):
+    """All but E0702, which is NVRTC's."""
+    got = vxc("check", "-", stdin=SOURCES[code][0].replace("§", ""))
+    assert (got.status, got.out) == (1, "") and got.err.startswith(f"error[{code}]: ")
 
 
 def test_a_line_for_each_kernel_that_is_sound_even_beside_a_racing_one():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from vxc.dtypes import DTYPES
 from vxc.inputs import Call
 from vxc.source import Source
 
+SETS = [*(f"random inputs {k + 1}" for k in range(diff_command.RANDOM_SETS)), diff_command.SPECIAL]
 NAN, INF = float("nan"), float("inf")
 
 
@@ -66,10 +68,56 @@ def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):
     assert json.loads(vxc("diff", "-", "--json", stdin=SCALE).out)[0]["difference"].startswith("ast and flat:thread differ")
 
 
+CLAIMS = {
+    "iterations of one thread": "parallel i in N { y[i // 2] = x[i]; }",
+    "threads": "parallel i in N { y[i % 300] = x[i]; }",
+    "blocks": "parallel i in N { y[i % 2] = x[i]; }",
+    "a read": "parallel i in N { y[i] = if i > 9 { y[i - 9] } else { x[i] }; }",
+    "an inner loop": "parallel i in 1 { @independent(\"each\") parallel j in N { y[j // 40] = x[j]; } }",
+    "blocks of a grid": "grid b in 4 { parallel j in 32 { y[j] = x[b * 32 + j]; } }",
+}
+
+
+@pytest.mark.parametrize("loop", CLAIMS.values(), ids=CLAIMS)
+def test_what_is_not_independent_as_claimed_is_the_claims_fault_and_no_difference(loop):
+    text = f"kernel k(x: f32[N], inout y: f32[N]) {{ @independent(\"each\") {loop} }}\n"
+    text += "example k(x = rand(f32, 600), y = rand(f32, 600));\n"
+    got = vxc("diff", "-", stdin=text)
+    assert (got.status, got.out) == (1, "<stdin>: k: " + "; ".join(f"all fault alike with E0722 on {on}" for on in SETS) + "\n")
+    assert "error[E0722]: `@independent` does not hold: " in got.err
+    noticed = "= help: a loop that says `@independent` is not, which `--on ast` shows;"
+    assert (noticed in vxc("run", "--on", "flat:thread", "-", stdin=text).err) == (loop != CLAIMS["iterations of one thread"])
+
+
 def test_a_kernel_without_an_example_and_the_files_beside_it():
     got = vxc("diff", "-", SAMPLES / "saxpy.vx", stdin=SCALE.partition("example")[0])
     assert got.status == 1
     assert "error[E0708]: `scale` has no `example` line" in got.err and "saxpy: ast, flat" in got.out
+
+
+WITHOUT_EXAMPLE = {
+    "a matrix": "kernel k(x: f32[M, N], out y: f32[M, N]) { parallel i in M { y[i] = x[i]; } }",
+    "an index": "kernel k(t: f16[V, D], p: i32[N], out y: f16[N, D]) { parallel i in N { y[i] = t[p[i]]; } }",
+    "scalars": "kernel k(a: f32, n: i64, on: bool, x: f32[N], out y: f32[N]) {"
+               " parallel i in N { y[i] = if on { a * x[i] } else { n as f32 }; } }",
+    "an extent that follows": "kernel k(x: f32[2 * N + 1], w: f32[N], h: f32[N // 2, 2], out y: f32[N]) {"
+                              " parallel i in N { y[i] = x[2 * i] + w[i] + h[0, 1]; } }",
+    "pitches": "kernel k(x: f32[M, N : ld], out y: f32[M, N]) { parallel i in M { y[i] = x[i]; } }",
+    "a size of an output alone": "kernel k(a: f32, out y: f32[N]) { parallel i in N { y[i] = a; } }",
+    "4 bits and a bool": "kernel k(x: u4[N], b: bool[N], out y: u8[N]) { parallel i in N { y[i] = if b[i] { x[i] as u8 } else { 0 }; } }",
+    "inout and fixed extents": "kernel k(x: f64[3], inout y: i16[N, 3]) { parallel i in N { y[i, 0] = x[2] as i16; } }",
+    "a program": "kernel h(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }"
+                 " example h(x = rand(f32, 4)); program k(x: f32[N], out y: f32[N]) { h(x, y); }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WITHOUT_EXAMPLE.values(), ids=WITHOUT_EXAMPLE)
+def test_the_example_line_that_is_suggested_is_one(text):
+    refused = vxc("diff", "-", "-k", "k", stdin=text)
+    assert refused.status == 1 and "error[E0708]: `k` has no `example` line" in refused.err
+    (line,) = re.findall(r"help: add `(example k\(.*\);)`", refused.err)
+    got = vxc("diff", "-", "-k", "k", stdin=f"{text}\n{line}\n")
+    assert (got.status, got.out.count(" agree on 4 sets of inputs\n")) == (0, 1), got.err
 
 
 @pytest.mark.parametrize(

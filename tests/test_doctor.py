@@ -59,6 +59,12 @@ def test_what_is_missing_is_what_the_advice_is_about(monkeypatch):
     )
 
 
+def test_nvrtc_is_said_to_compile_for_what_arch_takes(monkeypatch):
+    monkeypatch.setattr(nvrtc, "supported_archs", lambda: (75, 80, 88, 90, 107, 120))
+    (line,) = [c for c in report() if c.name == "nvrtc"]
+    assert line.detail.endswith(", with which vxc compiles for sm_80 sm_90 sm_120")
+
+
 def test_devices(monkeypatch):
     capabilities = [(9, 0), (7, 5)]
     fake = SimpleNamespace(name="PyCUDA", driver_version=lambda: (13, 0), device_count=lambda: 2, device_name="card {}".format)

@@ -14,7 +14,7 @@ import numpy as np
 
 from vxc.binding import Described, describe
 from vxc.diag import Diagnostic, VxcError, listed
-from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.dtypes import BOOL, DTYPES, DType, from_numpy
 from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
 from vxc.frontend.typed import Array, Example, TypedKernel, Var
@@ -24,6 +24,7 @@ from vxc.runtime.arrays import is_number, read_argument
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
+_SIZE = 64  # of a dimension in a line that is suggested
 
 
 @record
@@ -108,3 +109,22 @@ def shapes(
     own = _dims(kernel, {name: array.shape for name, array in arrays.items()})
     rest = {name: size for name, size in dims.items() if name not in own}
     return bind_shapes(replace(kernel, params=tuple(map(allocated, kernel.params))), given, scalars, rest).shapes
+
+
+def example_line(kernel: TypedKernel) -> str:
+    """An `example` line that the kernel could have: dimensions of 64, small numbers, and of outputs those whose size only they have."""
+    scalars: dict[str, Number] = {p.name: p.dtype is BOOL or 2 for p in kernel.params if not isinstance(p, Array)}
+    try:
+        sizes = shapes(kernel, {}, scalars, {dim.name: _SIZE for dim in kernel.dims}, {array.name for array in kernel.arrays})
+    except VxcError:  # no such sizes fit together
+        sizes = {array.name: ("..",) for array in kernel.arrays}
+    known = _dims(kernel, {array.name: sizes[array.name] for array in kernel.arrays if array.mode != "out"})
+    own = {a.name for a in kernel.arrays if a.mode == "out" and _dims(kernel, {a.name: sizes[a.name]}).keys() <= known.keys()}
+    given = [p for p in kernel.params if p.name not in own]
+    parts = [f"{p.name} = {_made(p, sizes[p.name]) if isinstance(p, Array) else str(scalars[p.name]).lower()}" for p in given]
+    return f"example {kernel.name}({', '.join(parts)});"
+
+
+def _made(array: Array, shape: tuple[int | str, ...]) -> str:
+    bounds = () if array.dtype.is_float or array.dtype is BOOL else (0, min(10, array.dtype.max + 1))
+    return f"{'randint' if bounds else 'rand'}({', '.join(map(str, (array.dtype, *bounds, *shape)))})"

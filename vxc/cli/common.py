@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 import click
+import numpy as np
 
 from vxc.diag import Diagnostic, VxcError, listed, read_source, render_all
 from vxc.dtypes import DTYPES, DType
@@ -21,6 +22,8 @@ from vxc.frontend.parse import parse
 from vxc.frontend.selection import no_kernel
 from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
+from vxc.interp.fresh import Outputs
+from vxc.progress import note
 from vxc.record import record
 from vxc.source import Source
 from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD
@@ -174,6 +177,14 @@ def show(error: VxcError) -> Status:
     print(render_all(error.diagnostics, colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR")), file=sys.stderr)
     lacking = all(d.code.startswith("E06") for d in error.diagnostics)
     return Status.ENVIRONMENT if lacking else Status.INPUT
+
+
+def tell_unwritten(kernel: str, results: Mapping[str, np.ndarray]) -> None:
+    """Note what a run left unwritten, where it was an interpreter's."""
+    if isinstance(results, Outputs):
+        for name, count in results.unwritten.items():
+            few = f"{count:,} of {results[name].size:,} elements"
+            note(f"{kernel} stores nothing to {few} of `{name}`: they may hold anything (interpreters leave NaN, or bytes of 0x5A)")
 
 
 def print_json(value: Any) -> None:

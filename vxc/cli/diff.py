@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import click
 
-from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, typed_kernels
+from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, tell_unwritten, typed_kernels
 from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
-from vxc.diff import Disagreement, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
+from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
 from vxc.frontend.typed import Array, TypedKernel
-from vxc.inputs import Call, complete
+from vxc.inputs import Call, complete, example_line
 from vxc.pipeline import PASSES
 from vxc.progress import note, progress
 from vxc.runtime.driver import unavailable
@@ -61,7 +62,8 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
     inputs = _inputs(kernel, seed)
     compiled = build(kernel, settings)
     team = [name for name in PASSES if {k.stage for k in compiled.after(name).kernels} <= {"team"}]
-    executors = [ast_executor(kernel, settings.debug), flat_executor("flat", kernel, compiled.tile, settings.debug)]
+    first: list[Results] = []
+    executors = [_kept(ast_executor(kernel, settings.debug), first), flat_executor("flat", kernel, compiled.tile, settings.debug)]
     executors += [flat_executor("flat:team", kernel, compiled.after(name), settings.debug) for name in team[-1:]]
     executors += [flat_executor("flat:thread", kernel, compiled.plan, settings.debug)]
     executors += [gpu_executor(compiled)] if gpu else []
@@ -71,6 +73,8 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
             difference = f"{found}; {_guilty(compiled, {found.inputs: inputs[found.inputs]}, settings, seed)}"
             break
         faults[found.inputs] = found.error
+    for results in first[:1]:
+        tell_unwritten(kernel.name, results)
     report = {
         "file": kernel.source.name,
         "kernel": kernel.name,
@@ -82,11 +86,21 @@ def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> t
     return report, next((error for name, error in faults.items() if name != SPECIAL), None)
 
 
+def _kept(executor: Executor, results: list[Results]) -> Executor:
+    """An executor whose results are kept as well."""
+
+    def run(call: Call, seed: int) -> Results:
+        results.append(executor.run(call, seed))
+        return results[-1]
+
+    return replace(executor, run=run)
+
+
 def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
     """Sets of inputs by name: several random ones and one of special values."""
     if kernel.example is None and any(isinstance(p, Array) for p in kernel.params):
         text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
-        raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `example {kernel.name}(x = rand(f32, 64));`"))
+        raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`"))
     sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}
     return sets | {SPECIAL: complete(kernel, seed=seed, special=True)}
 

@@ -9,7 +9,7 @@ from functools import partial
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, pairs, print_json, read_module
+from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, pairs, print_json, read_module, tell_unwritten
 from vxc.cli.compiling import build, resources
 from vxc.cli.output import refuse_terminal, write
 from vxc.diag import Diagnostic, VxcError, listed
@@ -66,7 +66,9 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
         write(path, partial(save_array, array=results[name]))
     difference = None
     if checked:
-        difference = first_difference(ast_executor(kernel, settings.debug).run(call, seed), results, executor.loose, executor.grains)
+        expected = ast_executor(kernel, settings.debug).run(call, seed)
+        difference = first_difference(expected, results, executor.loose, executor.grains)
+    tell_unwritten(kernel.name, expected if checked else results)
     with contextlib.redirect_stdout(sys.stderr if "-" in files.values() else sys.stdout):
         if settings.json:
             print_json(_report(kernel, place, used, results, checked, difference))

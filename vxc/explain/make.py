@@ -49,8 +49,8 @@ def _launch(compiled: Compiled, name: str, resources: Resources | None, measured
         multiprocessors=target.sms,
         waves=float(f"{grid / at_once:.3g}") if grid is not None and at_once else None,
         resources=resources,
-        execution=execution_of(kernel, measured),
-        traffic=traffic_of(kernel, measured, target),
+        execution=execution_of(kernel, measured) if grid else None,  # it moves nothing where it is not launched: not even each array once
+        traffic=traffic_of(kernel, measured, target) if grid else None,
         loops=loops_of(compiled, name),
         accesses=accesses_of(kernel, measured, compiled.remarks),
     )

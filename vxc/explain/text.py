@@ -54,7 +54,7 @@ def _occupancy(x: Launch) -> str:
     blocks, warps = _count(used.blocks_per_multiprocessor, "block"), f"{used.warps_per_multiprocessor} of {used.warp_limit} warps"
     limit = "shared memory is" if used.limited_by == "shared" else f"{used.limited_by} are"
     held = f"{blocks}, {warps}, on a multiprocessor at once; {limit} the limit"
-    if x.waves is None:
+    if not x.waves:
         return held
     grid = f"fills {100 * x.waves:.2g} %" if x.waves <= 1 else f"takes {x.waves:.3g} rounds"
     return f"{held}; the grid {grid} of {x.multiprocessors}"

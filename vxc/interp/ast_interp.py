@@ -16,15 +16,15 @@ import numpy as np
 from vxc.binding import Binding, Described, Number, describe
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import F64, I8, DType
-from vxc.frontend.typed import Array, Atomic, Copy, Load
+from vxc.frontend.typed import Array
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
-from vxc.frontend.typed_walk import walk
 from vxc.interp.ast_binding import bind_code, strides_of
 from vxc.interp.ast_expr import EXPRESSIONS
 from vxc.interp.ast_machine import Code, Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Scope
 from vxc.interp.ast_stmt import STATEMENTS
+from vxc.interp.fresh import Outputs
 from vxc.semantics import cast
 
 _HANDLERS = {**EXPRESSIONS, **STATEMENTS}
@@ -40,12 +40,12 @@ def run_ast(
     debug: bool = True,
     trap_div: bool = False,
     max_steps: int | None = None,
-) -> dict[str, np.ndarray]:
+) -> Outputs:
     """Run a kernel or a program; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
     An `out` array may be missing: then it is allocated, its size taken from the other arrays or from `dims`, and holds NaN
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
-    open here. `debug` checks `@independent` loops and looks for reads of what was never written; `trap_div` refuses
+    open here. `debug` checks `@independent` loops and looks for what was never written, and for reads of it; `trap_div` refuses
     integer division by 0; `max_steps` bounds the iterations of serial loops, all told. Assertions and indices are checked always.
     Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724, E0731 and E0734 for faults on the way.
     """
@@ -53,21 +53,21 @@ def run_ast(
     with np.errstate(all="ignore"):
         binding = bind_shapes(code, {name: describe(array) for name, array in arrays.items()}, scalars, dims)
         _bind_scalars(machine, {**binding.dims, **binding.scalars})
-        loaded = _loaded(code)
         for array in code.arrays:
             data = arrays.get(array.name)
             if array.mode == "in":
                 machine.memory[array] = Storage(data, constant=True)
                 continue
             data = poison(binding.shapes[array.name], array.dtype) if data is None else np.array(data, order="C")
-            watched = debug and array.mode == "out" and array in loaded
-            written = np.zeros(data.shape, np.bool_) if watched else None
+            written = np.zeros(data.shape, np.bool_) if debug and array.mode == "out" else None
             machine.memory[array] = Storage(data, written=written)
         if isinstance(code, TypedProgram):
             _run_program(machine, code, {array: _described(machine, array, arrays.get(array.name)) for array in code.arrays})
         else:
             machine.run(code.body, Scope())
-    return {array.name: machine.memory[array].data for array in code.arrays if array.mode != "in"}
+    results = {array.name: machine.memory[array] for array in code.arrays if array.mode != "in"}
+    written = {name: found.written for name, found in results.items() if found.written is not None}
+    return Outputs({name: found.data for name, found in results.items()}, written)
 
 
 def _described(machine: Machine, array: Array, given: np.ndarray | None) -> Described:
@@ -78,14 +78,6 @@ def _described(machine: Machine, array: Array, given: np.ndarray | None) -> Desc
         return describe(given)
     strides = tuple(prod(int(machine.run(e, Scope())) for e in factors) for factors in strides_of(array))
     return describe(machine.memory[array].data)._replace(strides=strides)
-
-
-def _loaded(code: Code) -> set[Array]:
-    """The arrays that may be read before they are written."""
-    if isinstance(code, TypedProgram):
-        return set(code.arrays)
-    nodes = list(walk(code.body))
-    return {n.array for n in nodes if isinstance(n, (Load, Atomic))} | {n.source.array for n in nodes if isinstance(n, Copy)}
 
 
 def _run_program(machine: Machine, program: TypedProgram, described: dict[Array, Described]) -> None:

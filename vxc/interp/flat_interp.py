@@ -27,9 +27,9 @@ from vxc.interp.flat_simt import barrier as thread_barrier
 from vxc.interp.flat_simt import shared as thread_shared
 from vxc.interp.flat_tile import TileMachine, block_array, loop
 from vxc.interp.flat_tile import barrier as team_barrier
-from vxc.interp.fresh import poisoned, span
+from vxc.interp.fresh import Outputs, poisoned, span
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
-from vxc.ir.ops import OPS, accesses
+from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.tiles import TILE_OPS, expand
 from vxc.ir.walk import Regions
@@ -51,25 +51,24 @@ def run_flat(
     counters: Counters | None = None,
     max_steps: int | None = None,
     bases: Mapping[str, int] | None = None,
-) -> dict[str, np.ndarray]:
+) -> Outputs:
     """Run a plan; gives every `out` and `inout` array, new ones: what is passed stays as it is.
 
     An `out` array that is given supplies the initial contents; one that is missing is allocated, sized by the other arrays
     or by `dims`, and holds NaN or 0x5A bytes where nothing is written. `seed` orders roles and warps. `debug` looks for
-    races, reads of what was never written, failing assertions; `trap_div` refuses integer division by 0. Indices are checked always.
-    `counters`, if given, is filled with what stage=thread kernels issue and move, and may leave blocks out. `source` is the .vx
-    text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. `bases` says at which address, in
+    races, for what was never written and reads of it, for failing assertions; `trap_div` refuses integer division by 0. Indices are
+    checked always. `counters`, if given, is filled with what stage=thread kernels issue and move, and may leave blocks out. `source` is
+    the .vx text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. `bases` says at which address, in
     bytes modulo 16, arrays begin: a multiple of the element. What it does not name begins at 0 where the seed is 0, else where the
     seed has it. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
     for faults on the way.
     """
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
-    loaded = _loaded(calls.launches) if debug else set()
-    storage = {b.name: _parameter(b, binding, arrays.get(b.name), b.name in loaded) for b in plan.buffers}
+    storage = {b.name: _parameter(b, binding, arrays.get(b.name), debug) for b in plan.buffers}
     for memory, base in zip(storage.values(), _bases(storage.values(), seed)):
         memory.base = (bases or {}).get(memory.name, base)
-    storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), w.name in loaded) for w in calls.workspaces}
+    storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), debug) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None
     if counters is not None and counters.most_blocks is not None:  # what blocks that are left out would write is 0, a safe index
@@ -79,7 +78,9 @@ def run_flat(
     with np.errstate(all="ignore"):  # what overflows, or is not a number, is a value here
         for call in calls.launches:
             _launch(call, storage, options)
-    return {b.name: storage[b.name].view().copy() for b in plan.buffers if b.mode != "in"}
+    results = {b.name: storage[b.name] for b in plan.buffers if b.mode != "in"}
+    written = {name: memory.view(memory.written) for name, memory in results.items() if memory.written is not None}
+    return Outputs({name: memory.view(memory.data).copy() for name, memory in results.items()}, written)
 
 
 def _bases(memories: Collection[Memory], seed: int) -> Iterator[int]:
@@ -90,15 +91,6 @@ def _bases(memories: Collection[Memory], seed: int) -> Iterator[int]:
         yield anywhere if seed and rng.integers(2) else 0
 
 
-def _loaded(launches: tuple[Launch, ...]) -> set[str]:
-    """Names of the plan's arrays that some launch reads."""
-    found = set()
-    for call in launches:
-        read = {a.buffer.name for i in call.kernel.insts for a in accesses(i) if "r" in a.mode}
-        found |= {arg for arg, param in zip(call.arguments, call.kernel.params) if param.name in read}
-    return found
-
-
 def _parameter(buffer: Buffer, binding: Binding, given: np.ndarray | None, watch: bool) -> Memory:
     shape = binding.shapes[buffer.name]
     strides = row_major(shape)
@@ -106,7 +98,7 @@ def _parameter(buffer: Buffer, binding: Binding, given: np.ndarray | None, watch
         strides = tuple(s.value if isinstance(s, Const) else binding.dims[s.name] for s in buffer.strides)
     memory = _unwritten(buffer.name, buffer.dtype, "param", shape, strides, watch and buffer.mode == "out")
     if given is not None:
-        memory.view()[...] = given
+        memory.view(memory.data)[...] = given
     return memory
 
 

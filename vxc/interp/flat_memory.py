@@ -52,9 +52,9 @@ class Memory:
             index[axis], at = divmod(at, max(self.strides[axis], 1))
         return f"{self.name}[{', '.join(map(str, index))}]"
 
-    def view(self) -> np.ndarray:
-        """The (only) array with its own shape and strides."""
-        return np.ndarray(self.shape, self.data.dtype, self.data, 0, [s * self.data.itemsize for s in self.strides])
+    def view(self, flat: np.ndarray) -> np.ndarray:
+        """`data` or `written` of the (only) copy, with its shape and strides."""
+        return np.ndarray(self.shape, flat.dtype, flat, 0, [s * flat.itemsize for s in self.strides])
 
 
 @dataclass

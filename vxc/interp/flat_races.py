@@ -22,6 +22,10 @@ INNER = 32  # bits of the thread in an owner, and of the warp's clock in an epoc
 _LOW = (1 << INNER) - 1
 _LEVELS = np.array([*(x.bit_length() for x in range(32)), BLOCK], np.int8)  # by the bits in which two threads differ
 
+_CLAIM = "a loop that says `@independent` is not, which `--on ast` shows; in IR, "
+UNORDERED = f"{_CLAIM}place a barrier between the two"  # the ways out of races, of one block and of several
+APART = f"{_CLAIM}use an atomic, or two launches"
+
 _CONFLICTS = {"r": ("w", "rw"), "w": ("w", "r", "rw"), "rw": ("w", "r")}
 
 

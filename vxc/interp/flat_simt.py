@@ -18,7 +18,7 @@ from vxc.interp.flat_counters import Counters
 from vxc.interp.flat_lanes import lanes, minus
 from vxc.interp.flat_machine import WAIT, Machine, Program, Step
 from vxc.interp.flat_memory import Memory, per_lane
-from vxc.interp.flat_races import BLOCK, INNER, Race, Shadow, Who
+from vxc.interp.flat_races import APART, BLOCK, INNER, UNORDERED, Race, Shadow, Who
 from vxc.ir.kernel import Inst, placement_of
 from vxc.target import WARP
 
@@ -78,8 +78,8 @@ class WarpMachine(Machine):
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
         if a == b:
             pair = f"threads {s} and {t} of block {a}" if s != t else f"several threads of block {a}"
-            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help="place a barrier between the two")
-        return self.fault("E0725", f"blocks {a} and {b} {what} `{element}`", inst, help="use an atomic, or two launches")
+            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help=UNORDERED)
+        return self.fault("E0725", f"blocks {a} and {b} {what} `{element}`", inst, help=APART)
 
 
 def block_index(m: WarpMachine, step: Step) -> None:

@@ -16,7 +16,7 @@ from vxc.interp.flat_control import bounds, serial
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.interp.flat_machine import Frame, Machine, Step
 from vxc.interp.flat_memory import per_lane
-from vxc.interp.flat_races import BLOCK, INNER, THREAD, Race, Shadow, Who
+from vxc.interp.flat_races import BLOCK, INNER, THREAD, UNORDERED, Race, Shadow, Who
 from vxc.ir.kernel import Const, Inst
 from vxc.layout.layout import parse
 from vxc.semantics import trip_counts
@@ -77,7 +77,7 @@ class TileMachine(Machine):
         pair = f"iterations {a} and {b}" if a != b else pair
         what = "both write" if {race.mode, mode} == {"w"} else "access, and one writes,"
         if self.spread and a == b:
-            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help="place a barrier between the two")
+            return self.fault("E0725", f"{pair} {what} `{element}` with no barrier between", inst, help=UNORDERED)
         return self.fault("E0722", f"{pair} {what} `{element}`", inst, help="use an atomic or a `serial` loop")
 
 

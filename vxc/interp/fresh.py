@@ -1,6 +1,8 @@
-"""Memory that nothing has been stored to: how much an array takes, and what it holds until then."""
+"""Memory that nothing has been stored to: how much an array takes, what it holds until then, and how much of it stays so."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -8,6 +10,18 @@ from vxc.dtypes import I8, DType
 from vxc.semantics import cast
 
 _POISON = 0x5A
+
+
+class Outputs(dict[str, np.ndarray]):
+    """What a run gives: the `out` and `inout` arrays by name. `unwritten` counts the elements that it stored nothing to, of the `out`
+    arrays that have some and were watched.
+    """
+
+    unwritten: Mapping[str, int]
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], written: Mapping[str, np.ndarray]) -> None:
+        super().__init__(arrays)
+        self.unwritten = {name: left for name, stored in written.items() if (left := stored.size - int(np.count_nonzero(stored)))}
 
 
 def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -14,7 +14,7 @@ from vxc.cuda import nvrtc
 from vxc.diag import VxcError
 from vxc.record import record
 from vxc.runtime.driver import Driver, driver
-from vxc.target import for_capability
+from vxc.target import TARGETS, for_capability
 
 OK, MISSING, OPTIONAL = "ok", "missing", "optional"
 
@@ -59,8 +59,8 @@ def _packages() -> Iterator[Check]:
 
 
 def _nvrtc() -> Iterator[Check]:
-    archs = [f"sm_{n}" for n in nvrtc.supported_archs() if n >= 80]
-    yield Check("nvrtc", OK, "{}.{}, compiles for ".format(*nvrtc.nvrtc_version()) + " ".join(archs))
+    archs = [name for n in nvrtc.supported_archs() if (name := f"sm_{n}") in TARGETS]
+    yield Check("nvrtc", OK, "{}.{}, with which vxc compiles for ".format(*nvrtc.nvrtc_version()) + " ".join(archs))
 
 
 def _headers() -> Iterator[Check]:
