@@ -22,9 +22,9 @@ OPTIONAL = ("cuda", "pycuda", "numpy", "ml_dtypes", "click", "rich", "platformdi
 # A unit (a module or folder of vxc) imports only from layers above it in this list: from what is further down the stack.
 LAYERS = (
     ("record",),
-    ("source", "dtypes", "grammars", "codes", "progress", "cache", "collector"),
+    ("source", "dtypes", "grammars", "codes", "progress", "collector"),
     ("diag", "semantics"),
-    ("target", "layout"),
+    ("target", "layout", "cache"),
     ("ir",),
     ("binding",),
     ("schedule",),
