@@ -179,13 +179,14 @@ def test_arrays_that_do_not_say_their_shapes_are_looked_at_closely(gpu):
     assert "x: f32[<=64]" in scale.report() and "x: f32[<=256]" in scale.report()
 
 
-@pytest.mark.parametrize("name", ["device", "stream", "self", "args", "name"])
+@pytest.mark.parametrize("name", ["device", "stream", "target", "self", "args", "name"])
 def test_parameters_of_any_name(gpu, name):
     x, text = floats(50), SCALE.replace("x: f32", f"{name}: f32").replace("* x[i]", f"* {name}[i]").replace("(x =", f"({name} =")
     scale = vxc.autotune(vxc.kernel(text), B=[32, 64])
     given = {name: Tensor(x), "n": Tensor(np.zeros(50, np.int32))}
-    assert scale(**given).array.tolist() == (2 * x).tolist()
-    assert scale.choose(**given)(**given).array.tolist() == (2 * x).tolist()
+    for called in (scale, scale.choose(**given), lambda **arrays: scale.bind(**arrays)()):
+        assert called(**given).array.tolist() == (2 * x).tolist()
+    assert "threads=" in scale.compile(**{name: (50,), "n": (50,)}).ir("final")
 
 
 # ---- copies ----------------------------------------------------------------------------------------------------------

@@ -163,6 +163,13 @@ def test_a_reference_gives_numbers(gpu, result, said):
     assert not gpu.live
 
 
+def test_a_complex_number_of_a_sample_is_refused(gpu):
+    text = "kernel by<B: int = 32>(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = a * x[i]; } }"
+    for number in (np.complex64(1 + 2j), 1j):
+        with refused("scalar argument `a` is f32, but .* is not a number", "E0707"):
+            vxc.autotune(vxc.kernel(text), B=[32], sample=(floats(3), number))(floats(5), 1.0)
+
+
 def test_ints_of_a_reference_are_not_cut_off(gpu):
     with refused("what the reference gives for `n` is no array of int32; round it, as with .astype\\('int32'\\)"):
         tuned(reference=lambda x, n: (n + 1.5, 2 * x))(*arguments())

@@ -48,7 +48,7 @@ class Tuned:
         self._variants: dict[Config, Kernel] = {}
         self._entries: dict[About, Entry] = {}  # what is in use
         self._imported: dict[About, Entry] = {}
-        self._alike: dict[tuple, Kernel] = {}  # by calls that look the same
+        self._alike: dict[tuple | None, Kernel] = {}  # by calls that look the same
         self._questions: dict[tuple, Question] = {}  # what to check on, by dtypes of arrays
         self._lock = Lock()  # one thread tunes at a time: timings of two at once would be of neither
 
@@ -78,14 +78,14 @@ class Tuned:
                 return self._kernel
             looks = [*map(_look, args), *map(_look, named.values())]
             alike = None if None in looks else (device, len(args), *named, *looks)
-            if alike not in self._alike:
+            found = self._alike.get(alike)
+            if found is None:
+                found = self._variant(self._entry(args, named, device).chosen)
                 if len(self._alike) >= _LIMIT:
                     self._alike.clear()
-                found = self._variant(self._entry(args, named, device).chosen)
-                if alike is None:
-                    return found
-                self._alike[alike] = found
-        return self._alike[alike]
+                if alike is not None:
+                    self._alike[alike] = found
+            return found
 
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """As `bind` of a kernel, in the configuration for these arguments."""
