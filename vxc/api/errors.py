@@ -70,4 +70,4 @@ def translated(kernel: str = "") -> Iterator[None]:
         raised = kind(error.diagnostics)
         if kernel and issubclass(kind, LaunchError):
             raised.add_note(f"in the call of `{kernel}`")
-        raise raised from None
+        raise raised from error.__cause__
