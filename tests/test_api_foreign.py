@@ -76,6 +76,20 @@ def test_infinities_and_numbers_of_other_types_are_taken():
             assert np.isnan(k(np.ones(1, kind), value, device="cpu")[0])
 
 
+def test_what_raises_is_no_size_and_no_option_either():
+    k = vxc.kernel(SCALE)
+    for call in (
+        lambda: k.compile((Number(),)),
+        lambda: k.compile(Foreign(shape=(Number(),), dtype="f32")),
+        lambda: k.compile((10**5000,)),
+        lambda: k.define(N=Number()),
+        lambda: k.define(N=10**5000),
+        lambda: vxc.kernel(SCALE, maxrregcount=Number()),
+    ):
+        with pytest.raises(vxc.VxcError):
+            call()
+
+
 class Foreign:
     """An array by what it says of itself."""
 

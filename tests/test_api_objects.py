@@ -112,7 +112,7 @@ LONGER = "kernel longer(x: f32[N], out y: f32[N + 1]) { parallel i in N { y[i] =
     ("text", "defines", "right", "shapes", "words"),
     [
         (SCALE, {}, [F32], [(4,), (5,)], "dimension 0 of `y` is 5, but dimension 0 of `x` makes N = 4"),
-        (SCALE, {}, [F32], [(2**70,)], "dimension N would be 1,180,591,620,717,411,303,424, and at most"),
+        (SCALE, {}, [F32], [(2**70,)], "a shape has a size of 1180591620717411303424; sizes are at most 140,737,488,355,328"),
         (SCALE, {}, [F32], [vxc.ShapeDtype((4,), "f64")], "`x` holds float64, but f32 is declared"),
         (SCALE, {"N": 6}, [(6,)], [(7,)], "dimension 0 of `x` is 7, but 6 is declared"),
         (ADD, {}, HALVES, [HALVES[0], F32], "`z` holds float32, but f16 is declared"),

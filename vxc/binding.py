@@ -151,7 +151,7 @@ class _Call:
     def scalar(self, param: ScalarParam, value: object) -> Number:
         fitted, problem = fit_scalar(value, param.dtype)
         if problem:
-            text = f"scalar argument `{param.name}` is {param.dtype}, but {_shown(value)} {problem}"
+            text = f"scalar argument `{param.name}` is {param.dtype}, but {brief(value)} {problem}"
             self.error("E0707", param, text, f"pass a number that {param.dtype} holds")
         return fitted
 
@@ -267,7 +267,7 @@ def _wanted(param: ArrayParam | ScalarParam) -> str:
     return f"{param.dtype}[{', '.join('?' if s is None else str(s) for s in param.shape)}]"
 
 
-def _shown(value: object) -> str:
+def brief(value: object) -> str:
     """As Python writes it, if that is short."""
     try:
         text = repr(value)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls
 from vxc.api.errors import translated
+from vxc.api.libraries import offers
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Specialisation
-from vxc.binding import Described, row_major
+from vxc.binding import Described, brief, row_major
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.ir.ranges import MAX_DIM
 from vxc.runtime.arrays import ArrayView
 from vxc.schedule import check_described
 from vxc.target import Target, target
@@ -58,15 +60,17 @@ class _Ahead:
     __dlpack__ = None
 
     def __init__(self, given: Any) -> None:
-        sized = hasattr(given, "shape")
-        shape = given.shape if sized else given
+        sized, shape = offers(given, "shape"), given
         try:
+            shape = given.shape if sized else given
             self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
-        except TypeError:
-            message = f"{shape!r} is no shape"
+        except Exception:  # TypeError, or what the type's own code raises
+            message = f"{brief(shape)} is no shape"
             raise VxcError(Diagnostic("E0709", message, help="give sizes that are ints, as in (64, 1000)")) from None
         if min(self.shape, default=0) < 0:
             raise VxcError(Diagnostic("E0705", f"a shape has a size of {min(self.shape)}", help="sizes are 0 or more"))
+        if max(self.shape, default=0) > MAX_DIM:
+            raise VxcError(Diagnostic("E0705", f"a shape has a size of {brief(max(self.shape))}", help=f"sizes are at most {MAX_DIM:,}"))
         self.dtype = _dtype(given.dtype) if sized else None
 
 

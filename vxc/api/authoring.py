@@ -15,6 +15,7 @@ from vxc.api.devices import arch_named
 from vxc.api.errors import expect, translated
 from vxc.api.kernels import Kernel
 from vxc.api.specialise import Recipe
+from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.frontend.selection import only
 from vxc.source import Source
@@ -171,9 +172,9 @@ def _cap(registers: Any) -> int | None:
         return None
     try:
         number = operator.index(registers) if not isinstance(registers, bool) else 0
-    except TypeError:
+    except Exception:  # TypeError, or what the type's own code raises
         number = 0
     if not LEAST_REGISTER_CAP <= number <= MAX_REGISTERS_PER_THREAD:
         hint = f"give an int from {LEAST_REGISTER_CAP} to {MAX_REGISTERS_PER_THREAD}, or None for no cap"
-        raise VxcError(Diagnostic("E0709", f"`maxrregcount` is {registers!r}, which caps no registers of a thread", help=hint))
+        raise VxcError(Diagnostic("E0709", f"`maxrregcount` is {brief(registers)}, which caps no registers of a thread", help=hint))
     return number

@@ -182,10 +182,10 @@ def is_array(value: Any) -> bool:
         return True
     if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
         return False
-    return package(value) == "torch" or _offers(value, "__cuda_array_interface__") or _offers(value, "__dlpack__")
+    return package(value) == "torch" or offers(value, "__cuda_array_interface__") or offers(value, "__dlpack__")
 
 
-def _offers(value: Any, protocol: str) -> bool:
+def offers(value: Any, protocol: str) -> bool:
     """Whether a value has this attribute; one that raises has it, and raises again where it is read."""
     try:
         return hasattr(value, protocol)
@@ -216,7 +216,7 @@ def view(array: Any, name: str, stream: int = 0) -> ArrayView:
     elif isinstance(array, np.ma.MaskedArray):
         message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
         raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
-    elif not isinstance(array, np.ndarray) and not _offers(array, "__cuda_array_interface__") and _offers(array, "__dlpack__"):
+    elif not isinstance(array, np.ndarray) and not offers(array, "__cuda_array_interface__") and offers(array, "__dlpack__"):
         with reading(array, name):
             return from_dlpack(array, name, stream)
     found = describe(array, name)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from vxc.api.signatures import Signature
+from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType
 from vxc.record import record
@@ -60,7 +61,7 @@ def fixed(kernel: Signature, name: str, value: Any) -> Define:
     found, kind = _define(value)
     if found is None or kind != (wanted or kind):
         expected = _SAMPLES.get(wanted or "", " or ".join(_SAMPLES.values()))
-        raise VxcError(Diagnostic("E0218", f"{what} `{name}` of `{kernel.name}` is given {value!r}", help=f"give it {expected}"))
+        raise VxcError(Diagnostic("E0218", f"{what} `{name}` of `{kernel.name}` is given {brief(value)}", help=f"give it {expected}"))
     return found
 
 
@@ -74,8 +75,9 @@ def _define(value: Any) -> tuple[Define | None, str]:
     if type(value).__name__ in ("bool", "bool_"):
         return bool(value), "bool"
     try:
-        return operator.index(value), "int"
-    except TypeError:
+        number = operator.index(value)
+        return (number, "int") if number.bit_length() < 64 else (None, "")
+    except Exception:  # TypeError, or what the type's own code raises
         return None, ""
 
 
