@@ -216,7 +216,7 @@ except vxc.NoDeviceError as error:
     print(error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert said.startswith("E0603: the package cuda-bindings cannot be imported; ") and "pip install 'cuda-bindings>=13'" in said
+    assert said.startswith("E0603: the package cuda-bindings cannot be imported (") and "pip install 'cuda-bindings>=13'" in said
 
 
 # ---- DLPack ------------------------------------------------------------------------------------------------------------

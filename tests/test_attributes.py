@@ -163,10 +163,12 @@ def test_what_no_pass_realises_yet_is_said(name):
             assert remark.loc == (1, text.index("parallel") + 1 if fused else text.index("§") + 1 + len(written(name)))
 
 
-def test_vector_stays_on_its_loop_to_the_end():
+def test_vector_stays_on_its_loop_until_widths_are_chosen():
     text = kernel("parallel i in 64 { y[i] = 0.0; @vector(4) serial j in 8 { y[i] += x[i, j]; } }")
     made = compiled(text)
-    for plan in (made.tile, *(made.after(name) for name in made.plan.kernels[0].done)):
+    done = made.plan.kernels[0].done
+    assert any(inst.op == "move" and inst.attr("width") == 4 for inst in made.after("infer-vector-widths").kernels[0].insts)
+    for plan in (made.tile, *(made.after(name) for name in done[: done.index("infer-vector-widths")])):
         assert [inst.attr("vector") for k in plan.kernels for inst in k.insts if inst.op == "loop" and inst.attr("vector")] == [4]
 
 

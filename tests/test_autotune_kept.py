@@ -129,8 +129,11 @@ def test_entries_of_other_kernels_and_configurations_are_left_out(gpu, tmp_path)
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "no record of tuned kernels"), ("{", "no record"), ("[]", "no record"), ('{"vxc_tuned": 2, "entries": []}', "format 2"),
-        ('{"vxc_tuned": 1, "entries": [{}]}', "KeyError: 'kernel'"), ('{"vxc_tuned": 1, "entries": [7]}', "TypeError"),
+        ("", "no record of tuned kernels"), ("{", "no record"), ("[" * 100_000, "no record .*recursion"),
+        ("[]", r"the file is \[\], and is to be an"),
+        ('{"vxc_tuned": 1, "entries": []}', "it is of format 1, and this vxc reads 2"), ("{}", "it is of format None"),
+        ('{"vxc_tuned": 2, "entries": [7]}', r"the file.entries\[0\] is 7, and is to be an object"),
+        ('{"vxc_tuned": 2, "entries": [{}]}', r"the file.entries\[0\] lacks `kernel`"), ('{"vxc_tuned": 2}', "the file lacks `entries`"),
     ],
 )  # fmt: skip
 def test_a_record_that_is_none_is_refused(tmp_path, text, said):
@@ -138,6 +141,43 @@ def test_a_record_that_is_none_is_refused(tmp_path, text, said):
     path.write_text(text)
     with pytest.raises(vxc.LaunchError, match="E0710: cannot read .*bad.json: .*" + said):
         tuned().load(path)
+
+
+@pytest.mark.parametrize(
+    "place, value, said",
+    [
+        (("rows", 0, "milliseconds"), "a", r"rows\[0\].milliseconds is 'a', and is to be null or a number of 0 or more"),
+        (("rows", 0, "milliseconds"), [1], r"milliseconds is \[1\]"),
+        (("rows", 0, "milliseconds"), -1, "milliseconds is -1"),
+        (("rows", 0, "milliseconds"), float("nan"), "milliseconds is nan"),
+        (("rows", 0, "milliseconds"), float("inf"), "milliseconds is inf"),
+        (("rows", 0, "milliseconds"), 10**400, "milliseconds is 1000"),
+        (("rows", 0, "milliseconds"), True, "milliseconds is True"),
+        (("rows", 1, "said"), None, r"rows\[1\].said is None, and is to be a text"),
+        (("rows", 1, "config"), {"A": 1}, "rows are not all of the axes of what is chosen"),
+        (("rows", 1, "config"), {"B": 1.5}, r"rows\[1\].config.B is 1.5, and is to be a number or a name"),
+        (("rows",), [], "chosen is {'B': 64}, which is the configuration of no row"),
+        (("rows",), {}, "rows is {}, and is to be a list"),
+        (("chosen",), {"B": 65}, "the configuration of no row"),
+        (("versions",), {"vxc": 1}, "versions.vxc is 1, and is to be a text"),
+        (("more",), 1, "has an unknown `more`"),
+    ],
+)
+def test_a_record_edited_by_hand_is_checked_before_it_is_used(gpu, tmp_path, place, value, said):
+    first, path = tuned(), tmp_path / "scale.json"
+    first(*arguments())
+    first.export(path)
+    data = json.loads(path.read_text())
+    *before, last = place
+    held = data["entries"][0]
+    for step in before:
+        held = held[step]
+    held[last] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(vxc.LaunchError, match=r"E0710: cannot read .*\(the file.entries\[0\].*" + said):
+        tuned().load(path)
+    with pytest.raises(vxc.LaunchError, match="E0710: "):
+        tuned(record=path)
 
 
 def test_a_record_that_cannot_be_written_is_said(gpu, tmp_path):

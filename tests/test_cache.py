@@ -210,6 +210,39 @@ def test_what_a_file_imports_is_part_of_it(work, tmp_path):
     assert texts[0] == texts[2] != texts[1] and work["compiled"] == 3 and work["nvrtc"] == 2
 
 
+EXTERN = """extern fn h(x: f32) -> f32 = "TEXT return FACTOR * x;" { return x; }
+kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = h(x[i]); } }
+"""
+
+
+def test_a_text_that_includes_files_gives_what_they_hold_now(folder, tmp_path):
+    header, codes = tmp_path / "factor.cuh", []
+    text = EXTERN.replace("TEXT", f'\\n#include \\"{header}\\"\\n')
+    for factor in ("2.0f", "3.0f", "2.0f"):
+        header.write_text(f"#define FACTOR {factor}\n")
+        codes.append(vxc.kernel(text).compile(VECTOR).cubin)
+    assert codes[0] == codes[2] != codes[1] and kept(folder) == ["rows", "source"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        r"\n#include <f.h>\n", r"\n # \t include_next <f.h>\n", r"\n#/* */include <f.h>\n", r"\n#inc\\\nlude <f.h>\n",
+        r"\n%:include <f.h>\n", r"\n#import <f.h>\n", r"\n#define F <f.h>\n#include F\n", r"\n#if __has_include(<f.h>)\n#endif\n",
+        "int line = __LINE__ + sizeof(__FILE__);", "const char* now = __TIME__;",
+    ],
+)  # fmt: skip
+def test_what_depends_on_more_than_its_text_is_not_kept(work, more):
+    text = EXTERN.replace("TEXT", more)
+    assert compiles(work, text, VECTOR) and compiles(work, text, VECTOR) and work["nvrtc"] == 2
+
+
+@pytest.mark.parametrize("more", [r"\n#include <cuda_fp16.h>\n", r"\n#define include 1\n", "// includes nothing\\n", "int import = 1;"])
+def test_what_depends_on_its_text_alone_is_kept(work, more):
+    text = EXTERN.replace("TEXT", more)
+    assert compiles(work, text, VECTOR) and not compiles(work, text, VECTOR)
+
+
 # ---- trouble -----------------------------------------------------------------------------------------------------------
 
 

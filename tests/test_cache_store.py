@@ -14,6 +14,7 @@ import pytest
 
 from vxc.cache import places
 from vxc.cache.store import Store
+from vxc.diag import VxcError
 
 ROOT = Path(__file__).parent.parent
 LARGE = 1 << 20
@@ -98,13 +99,35 @@ def test_what_a_process_left_in_part_goes_and_what_is_not_of_the_cache_stays(sto
     old, young = (store.folder / f".{key(n)}.1.{n}.part" for n in (8, 9))
     foreign = [store.folder / name for name in ("notes.txt", "code-12", ".hidden", "x" * 69)]
     for path in (old, young, *foreign):
-        path.write_bytes(bytes(LARGE))
+        path.write_bytes(bytes(LARGE // 4))
         os.utime(path, (1, 1))
     os.utime(young)
+    assert store.unfinished() == LARGE // 2
     store.put(key(2), "", b"y")
     assert not old.exists() and young.exists() and [e.key for e in store.entries()] == [key(2), key(1)]
+    store.put(key(3), "", bytes(LARGE - 1000))  # beside which there is no room for what is older than the last
+    assert [e.key for e in store.entries()] == [key(3), key(2)] and not young.exists()
+    young.write_bytes(b"")
     store.clear()
-    assert names(store.folder) == sorted(path.name for path in (young, *foreign))  # somebody may still be writing the young one
+    assert names(store.folder) == sorted(path.name for path in foreign)
+
+
+def test_a_write_whose_file_is_cleared_meanwhile_leaves_nothing_and_is_no_trouble(store, monkeypatch, caplog):
+    other, real = Store(store.folder, LARGE), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (real(file), other.clear()))
+    store.put(key(1), "", b"x")
+    assert names(store.folder) == [] and not caplog.records
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to itself", "folder"])
+def test_what_is_no_file_is_no_entry(store, kind):
+    store.put(key(2), "", b"x")
+    path = store.folder / key(1)
+    {"pipe": os.mkfifo, "folder": os.mkdir, "link to itself": lambda path: path.symlink_to(path)}[kind](path)
+    assert store.get(key(1)) is None and store.about(key(1)) == "" and [e.key for e in store.entries()] == [key(2)]
+    store.put(key(3), "", b"y")
+    store.clear()
+    assert names(store.folder) == [key(1)]
 
 
 # ---- folders that do not allow it --------------------------------------------------------------------------------------
@@ -127,6 +150,7 @@ WRITES = """
 import resource, sys
 from pathlib import Path
 from vxc.cache.store import Store
+from vxc.diag import VxcError
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 store = Store(Path(sys.argv[1]), 1 << 20)
 for size in (1000, 9000, 1001, 9000):
@@ -149,7 +173,8 @@ def test_a_read_only_folder_still_gives_what_it_has(store, monkeypatch, caplog):
     def read_only(*_):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(os, "open", read_only)
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags, *mode: (read_only if flags & os.O_CREAT else real)(path, flags, *mode))
     monkeypatch.setattr(os, "utime", read_only)
     for n in (2, 3):
         store.put(key(n), "", b"x")
@@ -180,6 +205,7 @@ CROWD = """
 import random, sys
 from pathlib import Path
 from vxc.cache.store import Store
+from vxc.diag import VxcError
 store, chance = Store(Path(sys.argv[1]), 40_000), random.Random(sys.argv[2])
 for _ in range(300):
     n = chance.randrange(30)
@@ -222,8 +248,32 @@ def test_the_folder_is_that_of_the_platform_or_as_the_environment_says(on, tmp_p
     assert places.store().get(key(1)) == b"x" and places.folder().is_dir()
     on.setenv("VXC_CACHE_DIR", "~/mine")
     assert places.store().folder == places.folder() == tmp_path / "home" / "mine" and places.store().get(key(1)) is None
-    on.setenv("VXC_CACHE", "0")
-    assert places.store() is None
+    for off in ("0", "off", "No", " FALSE"):
+        on.setenv("VXC_CACHE", off)
+        assert places.store() is None
+    on.setenv("VXC_CACHE", "yes")
+    assert places.store()
+
+
+def test_a_folder_that_no_place_is_said(on, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    on.chdir(gone)
+    gone.rmdir()
+    for given, words in (("~nosuchuser/x", "home directory"), ("relative", "No such file")):
+        on.setenv("VXC_CACHE_DIR", given)
+        with pytest.raises(VxcError, match=f"E0711.*the cache has no folder {given}: .*{words}"):
+            places.folder()
+        assert places.store() is None
+
+
+def test_a_limit_that_is_no_number_is_said_once(on, caplog):
+    on.setenv("VXC_CACHE_MIB", "lots")
+    for _ in range(2):
+        assert places.store().limit == 1024 << 20
+    assert [r.getMessage() for r in caplog.records] == ["VXC_CACHE_MIB=lots is no number of MiB, and the cache may hold 1,024"]
+    on.setenv("VXC_CACHE_MIB", "2")
+    assert places.store().limit == 2 << 20 and places.misread() == ""
 
 
 def test_without_a_home_there_is_no_cache(on):

@@ -15,6 +15,9 @@ from vxc.cli.main import main
 from vxc.runtime.doctor import report
 
 
+OFF = "note: the cache is turned off, by VXC_CACHE\n"
+
+
 @pytest.fixture
 def kept(monkeypatch, tmp_path) -> Store:
     """A cache of two entries, the second of which is damaged."""
@@ -40,8 +43,8 @@ def test_the_folder_is_printed_whether_it_is_there_or_not(kept, capsys, monkeypa
     monkeypatch.setenv("VXC_CACHE", "0")
     monkeypatch.setenv("VXC_CACHE_DIR", "/gone/for/good")
     assert vxc(capsys, "path") == (0, "/gone/for/good\n", "") and json.loads(vxc(capsys, "path", "--json")[1]) == {"path": "/gone/for/good"}
-    assert vxc(capsys, "ls") == (0, "", "note: 0 entries, 0.0 MiB of 64 MiB in /gone/for/good\n")
-    assert vxc(capsys, "clear") == (0, "removed 0 entries, 0.0 MiB from /gone/for/good\n", "")
+    assert vxc(capsys, "ls") == (0, "", f"{OFF}note: 0 entries, 0.0 MiB of 64 MiB in /gone/for/good\n")
+    assert vxc(capsys, "clear") == (0, "removed 0 entries, 0.0 MiB from /gone/for/good\n", OFF)
 
 
 def test_entries_are_listed_and_using_none_of_them(kept, capsys):
@@ -86,10 +89,31 @@ def test_the_doctor_says_where_the_cache_is_and_how_large(kept, monkeypatch):
         return next(check for check in report() if check.name == "cache")
 
     assert (line().status, line().detail) == ("ok", f"{kept.folder}, 2 entries, 0.0 of 64 MiB")
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert line().status == "optional" and line().detail.endswith("; it cannot be written to")
+    monkeypatch.setenv("VXC_CACHE_MIB", "lots")
+    assert line().status == "optional" and "VXC_CACHE_MIB=lots is no number of MiB" in line().detail
+    for folder in ("/proc/nope", __file__, "~nosuchuser/x"):
+        monkeypatch.setenv("VXC_CACHE_DIR", folder)
+        assert line().status == "optional" and f"the cache has no folder {folder}: " in line().detail and "VXC_CACHE_DIR" in line().advice
     monkeypatch.setenv("VXC_CACHE", "0")
-    assert line().status == "optional" and "unset VXC_CACHE" in line().advice
+    assert (line().status, line().detail) == ("optional", "turned off, by VXC_CACHE") and "unset VXC_CACHE" in line().advice
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "loop", "x" * 300, "~nosuchuser/x"])
+def test_a_folder_that_cannot_be_is_told(kept, capsys, monkeypatch, tmp_path, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    monkeypatch.setenv("VXC_CACHE_DIR", place if place.startswith("~") else str(tmp_path / place))
+    for command in ("ls", "clear"):
+        status, out, err = vxc(capsys, command)
+        assert (status, out) == (1, "") and "error[E0711]" in err and "internal" not in err
+    assert vxc(capsys, "path")[0] == (1 if place.startswith("~") else 0)
+
+
+def test_what_was_not_finished_is_counted_and_removed(kept, capsys):
+    (kept.folder / f".plan-{7:064x}.1.2.part").write_bytes(bytes(3 << 20))
+    assert vxc(capsys, "ls")[2] == f"note: 2 entries, 0.0 MiB, 3.0 MiB of others not finished, of 64 MiB in {kept.folder}\n"
+    assert json.loads(vxc(capsys, "ls", "--json")[1])["unfinished"] == 3 << 20
+    assert vxc(capsys, "clear")[0] == 0 and not [*kept.folder.iterdir()]
 
 
 def test_fuzzing_keeps_nothing(kept, monkeypatch, tmp_path):

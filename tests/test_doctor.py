@@ -42,7 +42,7 @@ def test_nothing_installed(monkeypatch):
     assert {name for name, c in checks.items() if c.status == "missing"} == {*LINES} - {"python", "cache", "pycuda"}
     assert "nvidia-cuda-nvrtc" in checks["nvrtc"].advice and checks["numpy"].advice == "pip install numpy"
     assert checks["pycuda"].status == "optional" and "vxc[pycuda]" in checks["pycuda"].advice
-    assert checks["driver"].advice.startswith("pip install 'cuda-bindings>=13';")
+    assert checks["driver"].advice.startswith("pip install 'cuda-bindings>=13'\n")
 
 
 def test_what_is_missing_is_what_the_advice_is_about(monkeypatch):
@@ -54,7 +54,7 @@ def test_what_is_missing_is_what_the_advice_is_about(monkeypatch):
     (driver,) = [c for c in report() if c.name == "driver"]
     assert (driver.status, driver.detail) == ("missing", "no NVIDIA driver found")
     assert driver.advice == (
-        "install the NVIDIA display driver; without a GPU, interpret: --on flat, or device='cpu' from Python\n"
+        "install the NVIDIA display driver\n"
         '    (the cause: "cuda" can only be found via system search)'
     )
 

@@ -68,7 +68,7 @@ def test_kernels_compile_from_text_to_machine_code(text):
 
 def test_generics_dims_chunks_and_registers_reach_the_code():
     wide = compile(source(SOFTMAX), defines={"N": 64}, reduce_chunk=2, maxrregcount=24)
-    assert "[2]" in wide.cuda and "x[i * 64 + " in wide.cuda.replace("(long long)", "")
+    assert "[2]" in wide.cuda and "&x[(i * 64) + " in wide.cuda.replace("(long long)", "")
     assert wide.binary.kernels["softmax"].registers <= 24
     half = compile(source(SOFTMAX), defines={"T": vxc.dtypes.F16})
     assert "const __half* __restrict__ x" in half.cuda
@@ -155,7 +155,7 @@ def test_the_cycle_collector_is_off_until_the_last_thread_has_compiled():
     assert gc.isenabled()
 
 
-LIGHT = "['vxc.codes', 'vxc.source', 'vxc.diag', 'vxc.target']\n"  # `vxc.target` is a function of the package, too
+LIGHT = "['vxc.codes', 'vxc.record', 'vxc.source', 'vxc.diag', 'vxc.target']\n"  # `vxc.target` is a function of the package, too
 
 
 def test_importing_vxc_loads_nothing_else():

@@ -214,5 +214,5 @@ def test_dtypes_that_kernels_lack_are_named(library):
 
 def test_without_torch_the_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(vxc.NoDeviceError, match=r"E0605: torch cannot be imported; .*pip install 'vxc\[torch\]'"):
+    with pytest.raises(vxc.LaunchError, match=r"E0605: torch cannot be imported; .*pip install 'vxc\[torch\]'"):
         vxc.kernel(TWICE).as_torch_op("lib::twice")

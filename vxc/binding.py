@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from math import inf, isfinite
+from math import inf, isfinite, isinf
 from typing import NamedTuple
 
 import numpy as np
@@ -151,7 +151,7 @@ class _Call:
     def scalar(self, param: ScalarParam, value: object) -> Number:
         fitted, problem = fit_scalar(value, param.dtype)
         if problem:
-            text = f"scalar argument `{param.name}` is {param.dtype}, but {value!r} {problem}"
+            text = f"scalar argument `{param.name}` is {param.dtype}, but {_shown(value)} {problem}"
             self.error("E0707", param, text, f"pass a number that {param.dtype} holds")
         return fitted
 
@@ -225,13 +225,19 @@ def _nearest_outside(array: Described) -> tuple[int | None, ...]:
     return tuple(found) if 0 not in array.shape else (None,) * len(array.shape)
 
 
+_NO_NUMBERS = (str, bytes, bytearray, np.datetime64, np.timedelta64, np.complexfloating)
+"""What Python reads as a number and a call does not: texts, times, and complex numbers, whose imaginary part would be lost."""
+
+
 def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:
     """`value` as a Python number of `dtype`, and what is wrong with it ("" if nothing)."""
     try:
-        if isinstance(value, (str, bytes, bytearray, np.datetime64, np.timedelta64)):
-            raise TypeError  # Python reads texts and times as numbers; a call does not
+        if isinstance(value, _NO_NUMBERS):
+            raise TypeError
         if dtype.is_float:
             number = float(value)  # type: ignore[arg-type]
+            if isinf(number) and value != number:  # of a type that holds larger ones
+                raise OverflowError
             fits = not isfinite(number) or isfinite(cast(number, F64, dtype))
             return number, "" if fits else f"is beyond its greatest value {FLOAT_MAX[dtype]:g}"
         number = operator.index(bool(value) if type(value).__name__ in ("bool", "bool_") else value)  # type: ignore[arg-type]
@@ -239,6 +245,8 @@ def fit_scalar(value: object, dtype: DType) -> tuple[Number, str]:
         return inf, "is beyond its greatest value"
     except (TypeError, ValueError):
         return 0, "is not a number" if dtype.is_float else "is not an integer"
+    except Exception as error:  # of the type's own code
+        return 0, f"cannot be read as a number ({type(error).__name__}: {error})"
     if not dtype.min <= number <= dtype.max:
         return 0, f"is outside {dtype.min}..{dtype.max}"
     return (bool(number) if dtype.kind == "b" else number), ""
@@ -257,6 +265,15 @@ def _wanted(param: ArrayParam | ScalarParam) -> str:
     if isinstance(param, ScalarParam):
         return f"a {param.dtype} number"
     return f"{param.dtype}[{', '.join('?' if s is None else str(s) for s in param.shape)}]"
+
+
+def _shown(value: object) -> str:
+    """As Python writes it, if that is short."""
+    try:
+        text = repr(value)
+    except Exception:  # of the type's own code; also of an int of more digits than Python writes
+        return f"this {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:30]}..{text[-10:]}"
 
 
 def _listing(names: Iterable[str]) -> str:

@@ -117,19 +117,28 @@ class Diagnostics:
 def read_source(path: str | Path) -> Source:
     """The source in a file, or on standard input for `-`. Raises VxcError (E0101, E0102)."""
     stdin = str(path) == "-"
-    name = "<stdin>" if stdin else os.fsencode(path).decode("utf-8", "replace")
+    name = "<stdin>" if stdin else _file_name(path)
     try:
         with nullcontext(sys.stdin.buffer) if stdin else open(path, "rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise OSError(f"it has more than {LARGEST >> 20} MiB")
-        return Source.decode(name, data)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # ValueError: it is no path, as one with a NUL
+        reason = getattr(error, "strerror", "") or str(error)
         raise VxcError(Diagnostic("E0101", f"cannot read {name}: {reason}", help="check the path")) from None
+    try:
+        return Source.decode(name, data)
     except ValueError as error:
         hint = "a source file is UTF-8 text; is this another kind of file?"
         raise VxcError(Diagnostic("E0102", f"{name} is not text: {error}", help=hint)) from None
+
+
+def _file_name(path: str | Path) -> str:
+    """As text that can be printed."""
+    try:
+        return os.fsencode(path).decode("utf-8", "replace")
+    except UnicodeEncodeError:  # no file is called so
+        return str(path).encode("utf-8", "replace").decode()
 
 
 def unwritable(path: str, error: OSError) -> VxcError:

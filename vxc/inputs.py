@@ -62,8 +62,11 @@ def generics_of(kernel: syntax.Kernel, values: Mapping[str, np.ndarray | Number]
     return generic_values(kernel, {name: Given(name, kernel.span, "array", from_numpy(a.dtype), a.shape) for name, a in arrays.items()})
 
 
-def complete(kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}, *, seed: int = 0, special: bool = False) -> Call:
-    """The call with the given values, and for the rest the example's in fitting sizes.
+def complete(
+    kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}, *, seed: int = 0, special: bool = False,
+    sized: Mapping[str, tuple[int, ...]] = {},
+) -> Call:  # fmt: skip
+    """The call with the given values, and for the rest the example's in fitting sizes; `sized` are shapes of arrays of the example.
 
     With `special`, made-up floats are half NaN, infinities, denormals and extremes; `randint` keeps its bounds, for such
     values are indices. Raises VxcError as `binding.bind` does, for what neither gives.
@@ -73,6 +76,7 @@ def complete(kernel: TypedKernel, values: Mapping[str, np.ndarray | Number] = {}
     scalars = {**dict(example.scalars), **{name: value for name, value in values.items() if name not in arrays}}
     made = {name: row for name, *row in example.arrays if name not in arrays}
     dims = _dims(kernel, {name: row[2] for name, row in made.items()}) | _dims(kernel, {name: a.shape for name, a in arrays.items()})
+    dims |= _dims(kernel, sized)
     sizes = shapes(kernel, arrays, scalars, dims, set(made))
     modes = {array.name: array.mode for array in kernel.arrays}
     for name, (generator, dtype, _, bounds) in made.items():

@@ -102,7 +102,7 @@ def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Sche
     launches: list[Launch] = []
 
     def value(operand: Value | Const) -> Number:
-        return operand.value if isinstance(operand, Const) else values[operand.name]
+        return _value(operand, values)
 
     for inst in plan.entries:
         if inst.op == "workspace":
@@ -121,6 +121,24 @@ def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Sche
             values[inst.result.name] = _evaluate(inst, [value(o) for o in inst.operands])
             defined[inst.result.name] = inst
     return Schedule(tuple(workspaces), tuple(launches))
+
+
+def check_described(plan: Plan, arrays: Mapping[str, Described], source: Source | None = None) -> None:
+    """Refuses shapes and dtypes, of some of the arrays, with which no call could be. Raises as `bind` and `schedule`."""
+    params = [replace(p, strides=None) for p in signature(plan.params) if isinstance(p, ArrayParam) and p.name in arrays]
+    values: dict[str, Number] = {**bind(params, arrays, {}, source=source).dims}
+    defined: dict[str, Inst] = {}
+    for inst in plan.entries:
+        known = [o.value if isinstance(o, Const) else values.get(o.name) for o in inst.operands if not isinstance(o, Buffer)]
+        if inst.op == "require" and known[0] is not None and not known[0]:
+            raise _refused(inst, [_value(o, values) for o in defined[inst.operands[0].name].operands], source)
+        if isinstance(inst.result, Value) and None not in known:
+            values[inst.result.name] = _evaluate(inst, known)
+            defined[inst.result.name] = inst
+
+
+def _value(operand: Value | Const, values: Mapping[str, Number]) -> Number:
+    return operand.value if isinstance(operand, Const) else values[operand.name]
 
 
 def _evaluate(inst: Inst, operands: list[Number]) -> Number:

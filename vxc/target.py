@@ -16,6 +16,7 @@ WARP = 32
 VECTOR = 16  # bytes of the widest access
 MAX_THREADS_PER_BLOCK = 1024
 MAX_REGISTERS_PER_THREAD = 255
+LEAST_REGISTER_CAP = 16  # that a user may ask for: below it NVRTC takes another
 REGISTERS_PER_SM = 65_536
 REGISTERS_PER_BLOCK = 65_536
 MAX_GRID = (2**31 - 1, 65_535, 65_535)

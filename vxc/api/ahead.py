@@ -11,11 +11,12 @@ from vxc.api.calls import Calls
 from vxc.api.errors import translated
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Specialisation
-from vxc.binding import row_major
+from vxc.binding import Described, row_major
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.runtime.arrays import ArrayView
+from vxc.schedule import check_described
 from vxc.target import Target, target
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ class Compiled:
     taken from the cache.
     """
 
-    def __init__(self, calls: Calls, specialisation: Specialisation, arch: str) -> None:
+    def __init__(self, calls: Calls, specialisation: Specialisation, views: Mapping[str, ArrayView], arch: str) -> None:
         self._calls, self._what = calls, (specialisation, arch)
+        self._shapes = {name: view.shape for name, view in views.items()}
 
     @property
     def made(self) -> compiler.Compiled:
@@ -123,21 +125,22 @@ class Compiled:
         return self._binary.kernels
 
     def ir(self, after: str | None = None) -> str:
-        """The IR after lowering, or after a pass, or at the end (`"final"`). Raises KeyError for a pass that did not run."""
-        from vxc.api import shown
-
-        return shown.ir(self.made, after)
-
-    def explain(self) -> str:
-        """What `vxc explain` says: every decision, line by line, and what it costs at the sizes of the `example` line."""
+        """The IR after lowering, or after a pass, or at the end (`"final"`). Raises `LaunchError` for a pass that did not run."""
         from vxc.api import shown
 
         with translated():
-            return shown.explained(self.made)
+            return shown.ir(self.made, after)
+
+    def explain(self) -> str:
+        """What `vxc explain` says: every decision, line by line, and what it costs at the described sizes, else those of the `example`."""
+        from vxc.api import shown
+
+        with translated():
+            return shown.explained(self.made, self._shapes)
 
 
-def compiled_ahead(calls: Calls, specialisation: Specialisation, arch: str) -> Compiled:
+def compiled_ahead(calls: Calls, specialisation: Specialisation, views: Mapping[str, ArrayView], arch: str) -> Compiled:
     """Compiled now, so that what is wrong is said now; nothing is wrong with what is in the cache. Raises `VxcError`."""
-    if not calls.remembered(specialisation, arch):
-        calls.compiled(specialisation, arch)
-    return Compiled(calls, specialisation, arch)
+    described = {name: Described(view.shape, view.dtype.numpy_name) for name, view in views.items()}
+    check_described(calls.plan(specialisation, arch), described, calls.recipe.source)
+    return Compiled(calls, specialisation, views, arch)

@@ -58,7 +58,7 @@ def _right_kind(param: Parameter, value: Any) -> Any:
     if param.array == is_array(value):
         return value
     if not param.array and getattr(value, "shape", None) == ():
-        if on_device(value):
+        if on_device(value, param.name):
             message = f"argument `{param.name}` is declared `{param.text}`, one number, and is given as an array on a device"
             hint = "reading it waits for the device: pass x.item(), or declare it as an array of one element"
             raise VxcError(Diagnostic("E0709", message, help=hint))

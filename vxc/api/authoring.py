@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 from vxc.api.compiling import signatures
 from vxc.api.devices import arch_named
@@ -16,28 +18,32 @@ from vxc.api.specialise import Recipe
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.frontend.selection import only
 from vxc.source import Source
-from vxc.target import Target
+from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD, Target
 
 
 class Module:
     """The kernels and programs of a source, as attributes. `list(module)` gives their names."""
 
     def __init__(self, source: Source, kernels: dict[str, Kernel]) -> None:
-        self._source, self._kernels = source, kernels
+        self.__source, self.__kernels = source, kernels  # by names that Python makes longer, and no kernel has
 
     def __getattr__(self, name: str) -> Kernel:
-        if name.startswith("_") or name not in self._kernels:
-            raise AttributeError(f"{self._source.name} has no kernel `{name}`: there is {listed(self._kernels)}")
-        return self._kernels[name]
+        if name not in self.__kernels:
+            raise AttributeError(f"{self.__source.name} has no kernel `{name}`: there is {listed(self.__kernels)}")
+        return self.__kernels[name]
 
     def __dir__(self) -> list[str]:
-        return list(self._kernels)
+        return list(self.__kernels)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kernels)
+        return iter(self.__kernels)
+
+    def __reduce__(self) -> tuple[type[Module], tuple[Source, dict[str, Kernel]]]:
+        """Copied and pickled as its kernels are."""
+        return Module, (self.__source, self.__kernels)
 
     def __repr__(self) -> str:
-        return f"<vxc module {self._source.name}: {', '.join(self._kernels)}>"
+        return f"<vxc module {self.__source.name}: {', '.join(self.__kernels)}>"
 
 
 def load(path: str | Path, *, target: str | Target | None = None, debug: bool = False, maxrregcount: int | None = None) -> Module:
@@ -152,7 +158,22 @@ def _chosen(source: Source, name: str | None, target: str | Target | None, debug
 
 
 def _module(source: Source, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Module:
-    arch = arch_named(target)
+    arch, maxrregcount = arch_named(target), _cap(maxrregcount)
+    expect("`debug`", debug, bool, "True or False")
     kernels, alone = signatures(source)
     recipes = {kernel.name: Recipe(source, kernel.name, (), debug, maxrregcount, alone=alone) for kernel in kernels}
     return Module(source, {kernel.name: Kernel(recipes[kernel.name], kernel, arch) for kernel in kernels})
+
+
+def _cap(registers: Any) -> int | None:
+    """What `maxrregcount` says. Raises `VxcError` E0709."""
+    if registers is None:
+        return None
+    try:
+        number = operator.index(registers) if not isinstance(registers, bool) else 0
+    except TypeError:
+        number = 0
+    if not LEAST_REGISTER_CAP <= number <= MAX_REGISTERS_PER_THREAD:
+        hint = f"give an int from {LEAST_REGISTER_CAP} to {MAX_REGISTERS_PER_THREAD}, or None for no cap"
+        raise VxcError(Diagnostic("E0709", f"`maxrregcount` is {registers!r}, which caps no registers of a thread", help=hint))
+    return number

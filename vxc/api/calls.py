@@ -14,6 +14,7 @@ from vxc.api.specialise import Recipe, Specialisation
 from vxc.binding import ArrayParam, bind_scalars, row_major, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.diag import Diagnostic, VxcError
+from vxc.ir.plan import Plan
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
@@ -84,6 +85,11 @@ class Calls:
             made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
             self._built[specialisation, target] = made
         return self._built[specialisation, target]
+
+    def plan(self, specialisation: Specialisation, target: str) -> Plan:
+        """The plan, for its parameters and entries, without making machine code. Raises `VxcError`."""
+        known = self.remembered(specialisation, target)
+        return self._built[specialisation, target].plan if known else self.compiled(specialisation, target).tile
 
     def forget(self) -> None:
         """Drops what belongs to the CUDA contexts of this process."""

@@ -64,7 +64,7 @@ def built(recipe: Recipe, specialisation: Specialisation, target: str, make: Cal
     """What `make` gives as launching needs it, noted for later processes. Raises as `Compiled.binary`."""
     made = make()
     found = Built(recipe.source, made.plan, made.binary)
-    if recipe.alone and store():
+    if recipe.alone and made.job.alone and store():
         facts = {"plan": heads.plain(made.plan), "code": made.job.key}
         _keep(_plan_key(recipe, specialisation, target), f"{recipe.name} for {target}", facts)
     return found

@@ -20,7 +20,7 @@ def cuda() -> Driver:
     found = driver()
     found.check_process()
     if not _count(found):
-        raise VxcError(Diagnostic("E0603", "the CUDA driver finds no device", help='`nvidia-smi` should list it; device="cpu" interprets'))
+        raise VxcError(Diagnostic("E0603", "the CUDA driver finds no device", help="`nvidia-smi` should list it"))
     return found
 
 
@@ -56,7 +56,9 @@ def _arch(found: Driver, device: int) -> str:
 
 
 def arch_named(target: str | Target | None) -> str | None:
-    """The arch that a user names, None for none. Raises TypeError for what is no name, `VxcError` E0701 for an unknown one."""
+    """The arch that a user names, None for none. Raises `WrongTypeError` for what is no name, `VxcError` E0701
+    for an unknown one.
+    """
     if target is None:
         return None
     expect("`target`", target, (str, Target), 'an arch such as "sm_90a"')

@@ -109,11 +109,28 @@ def away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any]) -> 
     from vxc.api.host import copied, interpreted
 
     with translated(calls.recipe.name):
-        device = named_device(options.get("device"))
-        if options.get("stream") is not None:
-            hint = "leave it out: such a call ends when its results are there"
-            raise VxcError(Diagnostic("E0709", "`stream` is for arrays on a device, and these are in CPU memory", help=hint))
+        device = _host_device(options)
         return result(interpreted(calls, given) if device == CPU else copied(calls, given, device))
+
+
+def bound_away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any]) -> Callable[[], Any]:
+    """A function that repeats such a call, which is checked now."""
+    from vxc.api.host import check
+
+    check(calls, given, _host_device(options))
+
+    def again() -> Any:
+        return away(calls, given, options)
+
+    return again
+
+
+def _host_device(options: Mapping[str, Any]) -> str | int:
+    """Where a call on arrays in CPU memory runs. Raises `VxcError` E0703, E0709."""
+    if options.get("stream") is not None:
+        hint = "leave it out: such a call ends when its results are there"
+        raise VxcError(Diagnostic("E0709", "`stream` is for arrays on a device, and these are in CPU memory", help=hint))
+    return named_device(options.get("device"))
 
 
 def result(outs: Sequence[Any]) -> Any:

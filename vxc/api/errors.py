@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vxc.diag import VxcError
+from vxc.diag import Diagnostic, VxcError
 
 
 class CompileError(VxcError):
@@ -21,12 +21,22 @@ class LaunchError(VxcError):
 
 
 class NoDeviceError(LaunchError):
-    """There is no GPU, driver or package to run on. Its str says what to install, as `vxc doctor` does."""
+    """There is no GPU or driver to run on. Its str says what to install, as `vxc doctor` does."""
+
+    def __str__(self) -> str:
+        (d, *_) = self.diagnostics
+        cause = f" ({'; '.join(d.notes)})" if d.notes else ""
+        return f'{d.code}: {d.message}{cause}; {d.help}, or pass device="cpu", which interprets'
 
 
-_NO_DEVICE = ("E0603", "E0605")
+class WrongTypeError(LaunchError, TypeError):
+    """An argument of a type that vxc does not take; for Python a TypeError, as of its own functions."""
+
+
+_NO_DEVICE = "E0603"
 _OF_CALLS = (
-    "E0604", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0710", "E0711", "E0712", "E0713", "E0714", "E0718", "E0719",
+    "E0604", "E0605", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0710", "E0711", "E0712", "E0713", "E0714", "E0718",
+    "E0719",
 )  # fmt: skip
 _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
@@ -37,15 +47,15 @@ def _paragraph(d) -> str:
 
 
 def _kind(code: str) -> type[VxcError]:
-    if code in _NO_DEVICE:
+    if code == _NO_DEVICE:
         return NoDeviceError
     return LaunchError if code in _OF_CALLS or code.startswith(_AT_RUN_TIME) else CompileError
 
 
 def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> None:
-    """Raises TypeError where an argument is of none of these types; `wanted` says what it is to be."""
+    """Raises `WrongTypeError` where an argument is of none of these types; `wanted` says what it is to be."""
     if not isinstance(value, kinds):
-        raise TypeError(f"{what} is {wanted}, not {type(value).__qualname__}")
+        raise WrongTypeError(Diagnostic("E0709", f"{what} is {wanted}, not {type(value).__qualname__}"))
 
 
 @contextmanager
@@ -60,4 +70,4 @@ def translated(kernel: str = "") -> Iterator[None]:
         raised = kind(error.diagnostics)
         if kernel and issubclass(kind, LaunchError):
             raised.add_note(f"in the call of `{kernel}`")
-        raise raised from None
+        raise raised from error.__cause__

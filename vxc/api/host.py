@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 
 from vxc.api.calls import Calls, check_spread
-from vxc.api.devices import arch_of, cuda
+from vxc.api.devices import arch_of, cuda, default_arch
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
 from vxc.binding import ArrayParam, row_major, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.plan import Plan
-from vxc.runtime.arrays import ArrayView
-from vxc.runtime.launch import check_overlap, check_writable, run_numpy
+from vxc.runtime.arrays import CPU, ArrayView
+from vxc.runtime.launch import check_overlap, check_writable, described, run_numpy
+from vxc.schedule import bind_plan, schedule
 from vxc.target import DEFAULT_ARCH
 
 
 def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
-    arrays = {name: host_view(value, name) for name, value in given.items() if is_array(value)}
+    arrays = _arrays(given, CPU)
     views = {name: view(array, name) for name, array in arrays.items()}
     made = calls.compiled(calls.specialise(dense_views(views)), calls.target or DEFAULT_ARCH)
     _check_outputs(made.tile, views)
@@ -36,18 +37,38 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
 def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any, ...]:
     """Runs on a device, on copies of NumPy arrays; gives the `out` arrays."""
     driver = cuda()
-    arrays = {name: value for name, value in given.items() if is_array(value)}
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            kind = f"{type(array).__module__}.{type(array).__qualname__}"
-            message = f"argument `{name}` is a {kind}, and `device=` says where NumPy arrays are copied"
-            raise VxcError(Diagnostic("E0703", message, help="leave `device=` out for arrays on a device; move others there"))
+    arrays = _arrays(given, device)
     views = {name: view(array, name) for name, array in arrays.items()}
     made = calls.built(calls.specialise(dense_views(views)), calls.target or arch_of(driver, device))
     _check_outputs(made.plan, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
         return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
+
+
+def check(calls: Calls, given: Mapping[str, Any], device: str | int) -> None:
+    """Refuses what such a call refuses before it runs; no device is needed."""
+    arrays = _arrays(given, device)
+    views = {name: view(array, name) for name, array in arrays.items()}
+    dense, arch = dense_views(views), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
+    plan = calls.plan(calls.specialise(dense), arch)
+    _check_outputs(plan, views)
+    scalars = {name: value for name, value in given.items() if name not in arrays}
+    declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
+    schedule(plan, bind_plan(plan, described(dense, declared), scalars, source=calls.recipe.source), calls.recipe.source)
+
+
+def _arrays(given: Mapping[str, Any], device: str | int) -> dict[str, np.ndarray]:
+    """The arrays of a call, in CPU memory. Raises `VxcError` E0703."""
+    arrays = {name: value for name, value in given.items() if is_array(value)}
+    if device == CPU:
+        return {name: host_view(array, name) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            kind = f"{type(array).__module__}.{type(array).__qualname__}"
+            message = f"argument `{name}` is a {kind}, and `device=` says where NumPy arrays are copied"
+            raise VxcError(Diagnostic("E0703", message, help="leave `device=` out for arrays on a device; move others there"))
+    return arrays
 
 
 @contextmanager

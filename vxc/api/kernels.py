@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from vxc.api.ahead import Compiled, compiled_ahead, views_of
@@ -12,7 +11,7 @@ from vxc.api.arguments import matched
 from vxc.api.calls import Calls
 from vxc.api.compiling import Specialiser, signatures
 from vxc.api.devices import arch_named, default_arch
-from vxc.api.dispatch import Dispatched, away, bound, on_host
+from vxc.api.dispatch import Dispatched, bound, bound_away, on_host
 from vxc.api.errors import translated
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
@@ -60,7 +59,7 @@ class Kernel(Dispatched):
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
 
-    def define(self, **values: int | bool | str) -> Kernel:
+    def define(self, /, **values: int | bool | str) -> Kernel:
         """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names.
 
         Raises `CompileError` for a value of the wrong kind and for a name that the file does not have; of a file that imports
@@ -80,17 +79,17 @@ class Kernel(Dispatched):
             message = f"`{name}` is defined, and nothing in the file is a generic or dimension of that name"
             raise VxcError(Diagnostic("E0229", message, help=f"there are {listed(sorted(known))}" if known else "it has none"))
 
-    def bind(self, *args: Any, **keywords: Any) -> Callable[[], Any]:
+    def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """The call with all its arguments, checked once: `b = k.bind(x, y, n)`, then `b()` enqueues it and gives the `out` arrays.
 
         It holds the arrays, and the memory that they have now: do not resize them. Without `stream=` each call goes to the stream that
-        is then current. With `device="cpu"`, and for NumPy arrays, `b()` does what the call does, copies included.
+        is then current. With `device="cpu"`, and for NumPy arrays, `b()` does what the call does, copies and checks included.
         """
         keywords, options = self._calls.split(keywords)
         with translated(self.name):
             given = matched(self.name, self._calls.params, args, keywords)
             if on_host(given, options):
-                return partial(away, self._calls, given, options)
+                return bound_away(self._calls, given, options)
             stream = options.get("stream")
             return bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
 
@@ -101,24 +100,27 @@ class Kernel(Dispatched):
         writes the `out` ones, and gives nothing. Arrays are tensors, all on one GPU, or all in CPU memory, where the kernel is
         interpreted. There is no derivative: give the result's `register_autograd` one. A name registered before is taken over.
 
-        Raises `NoDeviceError` where torch cannot be imported, `LaunchError` for a name that is none or a kernel without array arguments.
+        Raises `LaunchError` where torch cannot be imported, for a name that is none, and for a kernel without array arguments.
         """
         from vxc.api.torch_ops import operator
 
         with translated(self.name):
             return operator(self, self._calls.recipe, self._signature, name, out)
 
-    def compile(self, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
+    def compile(self, /, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
 
         Each is a `vxc.ShapeDtype`, anything with `shape` and `dtype`, or a shape alone, with the declared dtype; in the order of the
         array parameters, or of those that are not `out`, or by name. Without any, sizes stay run-time parameters and generic dtypes are
-        those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else the first device's.
+        those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else the first device's; where a
+        parameter is called so, it is that parameter. Raises as a call does for arrays that contradict the declaration.
         """
+        if "target" in self._calls.names and target is not None:
+            named, target = {**named, "target": target}, None
         with translated(self.name):
             views = views_of(self._signature, shapes, named)
             arch = arch_named(target) or self._calls.target or default_arch()
-            return compiled_ahead(self._calls, self._calls.specialise(views), arch)
+            return compiled_ahead(self._calls, self._calls.specialise(views), views, arch)
 
 
 def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:

@@ -19,7 +19,7 @@ from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.record import record
-from vxc.runtime.arrays import CPU, ArrayView, describe, unread
+from vxc.runtime.arrays import CPU, ArrayView, describe, reading, unread
 
 Same = Callable[..., bool]
 """Says of arrays whether they have the type, dtype, device, shape and strides of those that it was made for."""
@@ -182,16 +182,25 @@ def is_array(value: Any) -> bool:
         return True
     if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
         return False
-    return package(value) == "torch" or hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__")
+    return package(value) == "torch" or _offers(value, "__cuda_array_interface__") or _offers(value, "__dlpack__")
 
 
-def on_device(array: Any) -> bool:
-    """Whether an array lies in the memory of a device."""
+def _offers(value: Any, protocol: str) -> bool:
+    """Whether a value has this attribute; one that raises has it, and raises again where it is read."""
+    try:
+        return hasattr(value, protocol)
+    except Exception:
+        return True
+
+
+def on_device(array: Any, name: str) -> bool:
+    """Whether an array lies in the memory of a device. Raises `VxcError` E0703."""
     if package(array) == "torch":
         return array.device.type != "cpu"
     if isinstance(array, (np.ndarray, np.generic)):
         return False
-    return hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] != 1
+    with reading(array, name):
+        return hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] != 1
 
 
 def view(array: Any, name: str, stream: int = 0) -> ArrayView:
@@ -207,8 +216,9 @@ def view(array: Any, name: str, stream: int = 0) -> ArrayView:
     elif isinstance(array, np.ma.MaskedArray):
         message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
         raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
-    elif not isinstance(array, np.ndarray) and not hasattr(array, "__cuda_array_interface__") and hasattr(array, "__dlpack__"):
-        return from_dlpack(array, name, stream)
+    elif not isinstance(array, np.ndarray) and not _offers(array, "__cuda_array_interface__") and _offers(array, "__dlpack__"):
+        with reading(array, name):
+            return from_dlpack(array, name, stream)
     found = describe(array, name)
     if found.dtype is None and found.itemsize not in (1, 2):  # raw bytes may be bf16 or f8, which NumPy's interface cannot say
         raise unread(name, getattr(array, "dtype", "unknown"))
@@ -245,4 +255,5 @@ def host_view(array: Any, name: str) -> np.ndarray:
         torch = sys.modules["torch"]
         plain = array.detach().view(getattr(torch, f"uint{8 * found.itemsize}" if found.itemsize < 2 else f"int{8 * found.itemsize}"))
         return plain.numpy().view(found.dtype.numpy)
-    return np.from_dlpack(array)
+    with reading(array, name):
+        return np.from_dlpack(array)

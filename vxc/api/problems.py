@@ -52,11 +52,8 @@ def problem_of(given: Mapping[str, Any], target: str | None, device: int) -> Pro
 
 
 @contextmanager
-def on_device(problem: Problem) -> Iterator[Problem]:
-    """The same with all arrays on the device, whose context is current, and nothing of the caller's under way on them.
-
-    Raises `VxcError` E0604, E0718.
-    """
+def idle(problem: Problem) -> Iterator[None]:
+    """The context of the device is current, and nothing of the caller's under way. Raises `VxcError` E0604, E0718."""
     driver = problem.cuda
     driver.adopt(problem.device)
     with driver.active(problem.device):
@@ -64,6 +61,17 @@ def on_device(problem: Problem) -> Iterator[Problem]:
             message = "this is the first call of a tuned kernel with arrays of this class, and the stream is captured into a graph"
             raise VxcError(Diagnostic("E0718", message, help="make one such call before the capture, which tunes the kernel"))
         driver.synchronize(problem.stream)
+        yield
+
+
+@contextmanager
+def on_device(problem: Problem) -> Iterator[Problem]:
+    """The same with all arrays on the device, whose context is current, and nothing of the caller's under way on them.
+
+    Raises `VxcError` E0604, E0718.
+    """
+    driver = problem.cuda
+    with idle(problem):
         memory: dict[str, Any] = {}
         try:
             for name, array in problem.host.items():

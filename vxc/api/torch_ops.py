@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vxc.api.building import checked
-from vxc.api.errors import translated
+from vxc.api.errors import expect, translated
 from vxc.api.libraries import torch_dtype
 from vxc.api.signatures import Parameter, Signature
 from vxc.api.specialise import Define, Recipe, generics_of, sizes
@@ -112,6 +112,7 @@ def _shape(array: typed.Array, known: dict[typed.Symbol, dims.Form]) -> Shape:
 
 def operator(kernel: Callable[..., Any], recipe: Recipe, declared: Signature, name: str, out: bool) -> Any:
     """Registers the operator. Raises `VxcError` E0605, E0708 for a kernel that takes no arrays, E0709 for a name that is none."""
+    expect("the `name` of as_torch_op", name, str, "a str such as 'mylib::softmax'")
     if not _NAME.fullmatch(name):
         message = f"`{name}` is no name of a torch operator"
         raise VxcError(Diagnostic("E0709", message, help="write it as namespace::name, such as mylib::softmax"))

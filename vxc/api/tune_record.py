@@ -2,7 +2,8 @@
 
 Kept in the cache under a key of all that the choice follows from, the compiler and NVRTC among it, and exported as JSON, so that
 another machine runs tuned without tuning. An imported entry counts for the same text of the same kernel, shapes of the same class and a
-device of the same name, whichever versions it was made with; `report` says which.
+device of the same name, whichever versions it was made with; `report` says which. Where it was checked with something else than is asked
+for now, it is checked again before it is used.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vxc.api.candidates import Config
 from vxc.api.specialise import Recipe
+from vxc.api.tune_schema import check_file
 from vxc.cache.places import key_of, store
 from vxc.cuda.nvrtc import toolchain
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView, write_file
 
-FORMAT = 1  # goes up when a field changes its name or meaning
+FORMAT = 2  # goes up when a field changes its name or meaning
 
 
 @record
@@ -48,9 +52,12 @@ class About:
 
 @dataclass(frozen=True)
 class Entry:
-    """`chosen` is the configuration of one row. `versions` are those of vxc (of its code) and of NVRTC, `origin` says where it is from."""
+    """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of
+    its code) and of NVRTC, `origin` says where it is from.
+    """
 
     about: About
+    checked: str
     versions: Mapping[str, str]
     chosen: Config
     rows: tuple[Row, ...]
@@ -66,6 +73,23 @@ def fixed_text(recipe: Recipe) -> str:
     return " ".join([f"{name}={value}" for name, value in (*recipe.defines, *options.items()) if value not in (None, False)])
 
 
+def checked_with(sample: Mapping[str, Any] | None, expected: Mapping[str, np.ndarray] | None) -> str:
+    """In brief, what choices are checked with: the sample, or the example line, which is part of the text; and what a reference gives
+    there, or the kernel as written. A reference is known by what it gives, since the same function may give something else tomorrow.
+    """
+    on = "the example line" if sample is None else f"sample {_digest(sample)}"
+    return f"{on}, {'the kernel as written' if expected is None else f'reference {_digest(expected)}'}"
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    found = hashlib.sha256()
+    for name, value in values.items():
+        array = np.asarray(value)
+        data = repr(value).encode() if array.dtype.hasobject else array.tobytes()
+        found.update(f"{name} {type(value).__name__} {array.dtype} {array.shape} {len(data)}\n".encode() + data)
+    return found.hexdigest()
+
+
 def shape_class(views: Mapping[str, ArrayView], strided: Sequence[str]) -> str:
     """Arrays with one tuned configuration: of the same dtypes, each extent up to the same power of two and as divisible by 16."""
     texts = {name: f"{view.dtype}[{', '.join(map(_extent, view.shape))}]" for name, view in views.items()}
@@ -79,10 +103,10 @@ def _extent(size: int) -> str:
 # ---- the cache -------------------------------------------------------------------------------------------------------
 
 
-def kept(about: About, configs: Sequence[Config]) -> Entry | None:
-    """What this or an earlier process found for just these candidates."""
+def kept(about: About, checked: str, configs: Sequence[Config]) -> Entry | None:
+    """What this or an earlier process found for just these candidates, checked with the same."""
     cache = store()
-    data = cache.get(_key(about, configs)) if cache else None
+    data = cache.get(_key(about, checked, configs)) if cache else None
     return None if data is None else replace(of_plain(json.loads(data)), origin="from the cache")
 
 
@@ -91,11 +115,11 @@ def keep(entry: Entry, configs: Sequence[Config]) -> None:
     if cache:
         about = entry.about
         line = f"{about.kernel} for {about.device}: {entry.chosen}"
-        cache.put(_key(about, configs), line, json.dumps(plain(entry)).encode())
+        cache.put(_key(about, entry.checked, configs), line, json.dumps(plain(entry)).encode())
 
 
-def _key(about: About, configs: Sequence[Config]) -> str:
-    return key_of("tuned", asdict(about), [config.values for config in configs], toolchain())
+def _key(about: About, checked: str, configs: Sequence[Config]) -> str:
+    return key_of("tuned", asdict(about), checked, [config.values for config in configs], toolchain())
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -103,44 +127,46 @@ def _key(about: About, configs: Sequence[Config]) -> str:
 
 def plain(entry: Entry) -> dict[str, Any]:
     rows = [{"config": dict(row.config.values), "milliseconds": row.milliseconds, "said": row.said} for row in entry.rows]
-    return {**asdict(entry.about), "versions": dict(entry.versions), "chosen": dict(entry.chosen.values), "rows": rows}
+    own = {"checked": entry.checked, "versions": dict(entry.versions), "chosen": dict(entry.chosen.values), "rows": rows}
+    return {**asdict(entry.about), **own}
 
 
 def of_plain(data: Mapping[str, Any]) -> Entry:
-    """What `plain` was given. Raises KeyError, TypeError, ValueError or AttributeError for what is no such thing."""
-    about = About(**{name: _text(data[name]) for name in About.__dataclass_fields__})
-    rows = tuple(Row(_config(row["config"]), row["milliseconds"], _text(row["said"])) for row in data["rows"])
-    versions = {_text(name): _text(text) for name, text in data["versions"].items()}
-    return Entry(about, versions, _config(data["chosen"]), rows)
+    """What `plain` was given; `tune_schema.ENTRY` holds of it."""
+    about = About(**{name: data[name] for name in About.__dataclass_fields__})
+    rows = tuple(Row(_config(row["config"]), row["milliseconds"], row["said"]) for row in data["rows"])
+    return Entry(about, data["checked"], data["versions"], _config(data["chosen"]), rows)
 
 
 def _config(values: Mapping[str, Any]) -> Config:
-    if not all(isinstance(value, (int, str)) for value in values.values()):
-        raise ValueError("a value is neither a number nor a name")
     return Config(tuple(values.items()))
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def write(path: str | Path, entries: Sequence[Entry]) -> None:
+def write(path: Path, entries: Sequence[Entry]) -> None:
     """Raises `VxcError` E0711."""
     text = json.dumps({"vxc_tuned": FORMAT, "entries": [plain(entry) for entry in entries]}, indent=1) + "\n"
-    write_file(str(path), lambda file: file.write(text.encode()))
-
-
-def read(path: str | Path) -> list[Entry]:
-    """Raises `VxcError` E0710 for a file that is no record of tuning."""
     try:
-        data = json.loads(Path(path).read_bytes())
-        if data["vxc_tuned"] != FORMAT:
-            raise ValueError(f"it is of format {data['vxc_tuned']!r}, and this vxc reads {FORMAT}")
+        write_file(str(path), lambda file: file.write(text.encode()))
+    except ValueError as error:  # no file can have such a name
+        raise VxcError(Diagnostic("E0711", f"cannot write {_named(path)}: {error}", help="give the name of a file")) from None
+
+
+def read(path: Path, *, begun: bool = False) -> list[Entry]:
+    """Raises `VxcError` E0710 for a file that is no record of tuning; one that is to be `begun` may be missing."""
+    try:
+        data = json.loads(path.read_bytes())
+        check_file(data, FORMAT)
         return [replace(of_plain(entry), origin=f"from {path}") for entry in data["entries"]]
+    except FileNotFoundError as error:
+        if begun:
+            return []
+        cause = error.strerror
     except OSError as error:
         cause = error.strerror or str(error)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cause = f"it is no record of tuned kernels ({type(error).__name__}: {error})"
-    raise VxcError(Diagnostic("E0710", f"cannot read {path}: {cause}", help="give a file that `export` of a tuned kernel wrote"))
+    except (ValueError, RecursionError) as error:
+        cause = f"it is no record of tuned kernels ({' '.join(str(error).split())})"
+    raise VxcError(Diagnostic("E0710", f"cannot read {_named(path)}: {cause}", help="give a file that `export` of a tuned kernel wrote"))
+
+
+def _named(path: Path) -> str:
+    return str(path) if str(path).isprintable() else repr(str(path))

@@ -4,47 +4,37 @@
    the device has, is left out before it runs, and so is what comes after the time is up.
 2. The others are captured into CUDA graphs over the inputs of the call and outputs of their own, and timed once, quickly. Those that take
    more than `CUTOFF` times as long as the best are dropped; the rest takes turns for some rounds (`vxc.runtime.timing`).
-3. From the fastest on, each is checked on a sample until one is right. What the interpreter computes with it must be what the
-   interpreter computes with the kernel as written, or what the reference gives: to the bit or, where a configuration changes the order of
-   sums, within the bound of `vxc.diff`. And what the device gives must be that, to the bit where the language fixes every bit.
+3. From the fastest on, each is checked on a sample until one is right (`vxc.api.tune_check`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 
-from vxc.analysis.exactness import inexact
-from vxc.api.building import checked
 from vxc.api.calls import Calls
-from vxc.api.candidates import Config, Options, untunable
-from vxc.api.host import dense_views
-from vxc.api.libraries import host_view, is_array, view
+from vxc.api.candidates import Config
 from vxc.api.problems import Problem, on_device
 from vxc.api.side_by_side import compiled_in_turn
+from vxc.api.tune_arguments import Options
+from vxc.api.tune_check import Question, answer
 from vxc.api.tune_record import About, Entry, Row
+from vxc.api.tune_refusals import untunable
 from vxc.binding import ArrayParam, signature
 from vxc.cache.places import code_digest
 from vxc.cuda.nvrtc import toolchain
 from vxc.diag import VxcError
-from vxc.diff import compare, first_difference
-from vxc.dtypes import DType
-from vxc.inputs import Call, complete
-from vxc.interp.flat_interp import run_flat
 from vxc.progress import progress
-from vxc.runtime.arrays import ArrayView
 from vxc.runtime.graphs import graphed
-from vxc.runtime.launch import Placed, described, run_numpy, scheduled
+from vxc.runtime.launch import Placed, described, scheduled
 from vxc.runtime.timing import Run, Stopwatch, in_turns, stopwatch
 from vxc.schedule import bind_plan
 
 CUTOFF = 1.5  # times the best: what is as slow in the first, short timing is not timed again
 QUICK = {"warmup": 1.0, "rep": 4.0}  # milliseconds of the first timing
-OTHER_ORDER = frozenset({"another order of sums"})
 
 
 class Outputs:
@@ -77,15 +67,16 @@ class Outputs:
             self._free(name)
 
 
-def tuned_for(about: About, base: Calls, variants: Mapping[Config, Calls], problem: Problem, options: Options) -> Entry:
-    """Tries the variants of a kernel. Raises `VxcError` E0719 where none can be chosen, E0604, E0718."""
-    sample = _given(options.sample) if options.sample else _example(base, problem.views)
+def tuned_for(
+    about: About, checked: str, base: Calls, variants: Mapping[Config, Calls], problem: Problem, options: Options, question: Question
+) -> Entry:  # fmt: skip
+    """Tries the variants of a kernel; `checked` is the question in brief. Raises `VxcError` E0719 where none is right, E0604, E0718."""
     said: dict[Config, str] = {}
     with on_device(problem) as placed:
         times = _timed(about, variants, placed, options, said)
     chosen = None
     for config in sorted(times, key=times.__getitem__):
-        right, said[config] = _checked(base, variants[config], sample, problem, options.reference)
+        right, said[config] = answer(base, variants[config], question, problem.arch, problem.device)
         if right:
             chosen = config
             break
@@ -93,7 +84,7 @@ def tuned_for(about: About, base: Calls, variants: Mapping[Config, Calls], probl
     if chosen is None:
         notes = [f"{row.config}: {row.said}" for row in rows]
         raise untunable(f"no configuration of `{about.kernel}` can be chosen", "give others, or correct what each is refused for", notes)
-    return Entry(about, {"vxc": code_digest()[:12], "nvrtc": toolchain()}, chosen, rows)
+    return Entry(about, checked, {"vxc": code_digest()[:12], "nvrtc": toolchain()}, chosen, rows)
 
 
 def _timed(
@@ -164,69 +155,3 @@ def _placed(calls: Calls, problem: Problem, outputs: Outputs) -> Placed:
         for name, param in declared.items()
     }
     return Placed(problem.cuda, made.binary, plan, addresses, problem.device)
-
-
-# ---- is it right? ----------------------------------------------------------------------------------------------------
-
-
-def _given(sample: Mapping[str, Any]) -> Call:
-    """Raises `VxcError` E0703 for arrays that are not in CPU memory."""
-    arrays = {name: host_view(value, name) for name, value in sample.items() if is_array(value)}
-    return Call(arrays, {name: value for name, value in sample.items() if name not in arrays}, {})
-
-
-def _example(base: Calls, views: Mapping[str, ArrayView]) -> Call:
-    """The example line of the kernel, its dtypes those of the call. Raises `VxcError` E0719 where there is none."""
-    dtypes = {name: value for name, value in base.specialise(views).defines if isinstance(value, DType)}
-    typed = checked(base.recipe, {**dtypes, **dict(base.recipe.defines)})
-    if typed.example is None:
-        way_out = "add an `example` line to the file, or pass sample=(x, ..), small NumPy arrays"
-        raise untunable(f"nothing says on what to check configurations of `{base.recipe.name}`", way_out)
-    return complete(typed)
-
-
-def _checked(base: Calls, variant: Calls, sample: Call, problem: Problem, reference: Callable[..., Any] | None) -> tuple[bool, str]:
-    """Whether a configuration is right on the sample, and how that was found."""
-    views = dense_views({name: view(array, name) for name, array in sample.arrays.items()})
-    made = variant.compiled(variant.specialise(views), problem.arch)
-    own = _interpreted(made.tile, sample)
-    expected, by = _expected(base, variant, views, sample, problem.arch, own, reference)
-    other = next((name for name in expected if expected[name].shape != own[name].shape), None)
-    if other:
-        return False, f"wrong: `{other}` is of shape {own[other].shape}, and of {expected[other].shape} by {by}"
-    exact = first_difference(expected, own) is None
-    differs = next((d for d in (compare(n, expected[n], own[n], OTHER_ORDER) for n in expected) if d), None)
-    if differs:
-        return False, f"wrong: interpreted, {differs}, by {by}"
-    built, loose = variant.built(variant.specialise(views), problem.arch), inexact(made.tile)
-    got = run_numpy(built, sample.arrays, sample.scalars, dims=sample.dims, device=problem.device)
-    differs = first_difference(own, got, loose)
-    if differs:
-        return False, f"wrong: on the device, {differs}"
-    return True, f"chosen, equal to {by} {'to the bit' if exact and not loose else 'within the bound'} on the sample"
-
-
-def _expected(
-    base: Calls,
-    variant: Calls,
-    views: Mapping[str, ArrayView],
-    sample: Call,
-    arch: str,
-    own: Mapping[str, np.ndarray],
-    reference: Callable[..., Any] | None,
-) -> tuple[Mapping[str, np.ndarray], str]:
-    """What the sample's outputs are to be, and by whom."""
-    if reference is None:
-        return _interpreted(base.compiled(base.specialise(views), arch).tile, sample), "the kernel as written"
-    every = {**sample.arrays, **sample.scalars}
-    found = reference(*(every[p.name].copy() if p.array else every[p.name] for p in variant.params if p.mode != "out"))
-    results = found if isinstance(found, tuple) else (found,)
-    names = [p.name for p in variant.params if p.mode != "in"]
-    if len(results) != len(names):
-        raise untunable(f"the reference gives {len(results)} arrays, and `{variant.recipe.name}` has {len(names)} outputs", "give one each")
-    with np.errstate(all="ignore"):  # what is beyond the dtype is its infinity
-        return {name: np.asarray(array).astype(own[name].dtype) for name, array in zip(names, results)}, "the reference"
-
-
-def _interpreted(plan: Any, sample: Call) -> Mapping[str, np.ndarray]:
-    return run_flat(plan, sample.arrays, sample.scalars, dims=sample.dims)

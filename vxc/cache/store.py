@@ -8,13 +8,16 @@ said once, in the log `vxc`, and the entry is made again when it is next needed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from vxc.record import record
 
@@ -53,7 +56,7 @@ class Store:
     def get(self, key: str) -> bytes | None:
         """What was put there, or None."""
         try:
-            with open(self.folder / key, "rb") as file:
+            with self._opened(key) as file:
                 used, whole = os.fstat(file.fileno()).st_mtime, file.read()
         except OSError:
             return None
@@ -68,7 +71,7 @@ class Store:
     def about(self, key: str) -> str:
         """What `put` was told of an entry, "" for none; unlike `get`, this is no use of it."""
         try:
-            with open(self.folder / key, "rb") as file:
+            with self._opened(key) as file:
                 return file.readline(_ABOUT.start + _LONGEST)[_ABOUT].decode("utf-8", "replace").strip()
         except OSError:
             return ""
@@ -80,44 +83,68 @@ class Store:
         if len(whole) > self.limit:
             return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_folder()
             self._write(key, whole)
             self._make_room(key)
         except OSError as error:
             self._say(f"nothing is kept in the cache {self.folder}: {error.strerror or error}")
 
     def entries(self) -> list[Entry]:
-        """All, the last used first."""
-        found = [Entry(f.name, f.stat.st_size, f.stat.st_mtime) for f in self._files() if not f.name.endswith(_PART)]
+        """All, the last used first. Raises OSError for a folder that cannot be read; one that is not there has none."""
+        found = [Entry(f.name, f.stat.st_size, f.stat.st_mtime) for f in self._files() if not f.unfinished]
         return sorted(found, key=lambda e: (-e.used, e.key))
 
+    def unfinished(self) -> int:
+        """Bytes of files that are being written, or that a process which died left in part. Raises as `entries`."""
+        return sum(file.stat.st_size for file in self._files() if file.unfinished)
+
     def clear(self) -> list[Entry]:
-        """Removes all entries, and gives those that there were. Raises OSError for one that cannot be removed."""
+        """Removes all files, and gives the entries that there were. Raises OSError for one that cannot be removed."""
         found = self.entries()
-        for name in [f.name for f in self._files() if not f.name.endswith(_PART) or f.abandoned]:
+        for name in [f.name for f in self._files()]:
             (self.folder / name).unlink(missing_ok=True)
         return found
 
+    def check_writable(self) -> None:
+        """Raises OSError where nothing can be kept."""
+        self._make_folder()
+        part = self._part(f"none-{'0' * _DIGEST}")
+        self._new(part, b"")
+        part.unlink(missing_ok=True)
+
+    def _opened(self, key: str) -> BinaryIO:
+        """The file of an entry. Raises OSError, also for what is no file, such as a pipe, which nobody may be writing to."""
+        return open(self.folder / key, "rb", opener=_open_file)
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _part(self, key: str) -> Path:
+        return self.folder / f".{key}.{os.getpid():x}.{os.urandom(6).hex()}{_PART}"
+
+    def _new(self, path: Path, data: bytes) -> None:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
     def _write(self, key: str, data: bytes) -> None:
-        part = self.folder / f".{key}.{os.getpid():x}.{os.urandom(6).hex()}{_PART}"
+        part = self._part(key)
         try:
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self.folder / key)
+            self._new(part, data)
+            with suppress(FileNotFoundError):  # another process made room, or cleared all
+                os.replace(part, self.folder / key)
         except BaseException:
             with suppress(OSError):
                 part.unlink()
             raise
 
     def _make_room(self, newest: str) -> None:
-        """Removes what was used least recently beyond the limit, and what a process that died left in part."""
+        """Removes what was used least recently beyond the limit, and what a process that died left in part, which counts until then."""
         total = 0
         for file in sorted(self._files(), key=lambda f: (f.name != newest, -f.stat.st_mtime)):
-            part = file.name.endswith(_PART)
-            total += 0 if part else file.stat.st_size
-            if file.abandoned if part else total > self.limit:
+            total += file.stat.st_size
+            if total > self.limit or file.abandoned:
                 with suppress(OSError):  # another process may have removed it, or a system keep open files
                     (self.folder / file.name).unlink()
 
@@ -133,8 +160,9 @@ class Store:
             with os.scandir(self.folder) as found:
                 for file in found:
                     if is_key(file.name.removeprefix(".").split(".")[0]):
-                        with suppress(FileNotFoundError):
-                            yield _File(file.name, file.stat())
+                        with suppress(OSError):  # one that was removed; a link to nowhere
+                            if file.is_file():
+                                yield _File(file.name, file.stat())
         except FileNotFoundError:
             return
 
@@ -145,8 +173,21 @@ class _File:
     stat: os.stat_result
 
     @property
+    def unfinished(self) -> bool:
+        return self.name.endswith(_PART)
+
+    @property
     def abandoned(self) -> bool:
-        return time.time() - self.stat.st_mtime > _ABANDONED
+        return self.unfinished and time.time() - self.stat.st_mtime > _ABANDONED
+
+
+def _open_file(path: str, flags: int) -> int:
+    """As `open` does it, without waiting for what is no file. Raises OSError."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file", path)
+    return descriptor
 
 
 def is_key(name: str) -> bool:

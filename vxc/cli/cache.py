@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from vxc.cache.places import folder, limit
+from vxc.cache.places import folder, limit, misread, no_folder, turned_off
 from vxc.cache.store import Entry, Store
 from vxc.cli.common import print_json, print_table
 from vxc.diag import unwritable
@@ -36,23 +36,28 @@ def path(as_json: bool) -> None:
 @_JSON
 def list_(as_json: bool) -> None:
     """List the entries, the last used first."""
-    kept = Store(folder(), limit())
-    found = [(entry, kept.about(entry.key)) for entry in kept.entries()]
+    kept = _store()
+    try:
+        found = [(entry, kept.about(entry.key)) for entry in kept.entries()]
+        unfinished = kept.unfinished()
+    except OSError as error:
+        raise no_folder(kept.folder, error) from None
     if as_json:
         rows = [{"key": e.key, "about": about, "bytes": e.nbytes, "used": round(e.used, 3)} for e, about in found]
-        print_json({"path": str(kept.folder), "limit": kept.limit, "entries": rows})
+        print_json({"path": str(kept.folder), "limit": kept.limit, "unfinished": unfinished, "entries": rows})
         return
     if found:
         rows = [(e.kind, e.digest[:12], about, f"{e.nbytes:,}", f"{_ago(time.time() - e.used)} ago") for e, about in found]
         print_table([("KIND", "NAME", "OF", "BYTES", "LAST USED"), *rows])
-    note(f"{_sum([e for e, _ in found])} of {kept.limit >> 20:,} MiB in {kept.folder}")
+    beside = f", {unfinished / (1 << 20):.1f} MiB of others not finished," if unfinished else ""
+    note(f"{_sum([e for e, _ in found])}{beside} of {kept.limit >> 20:,} MiB in {kept.folder}")
 
 
 @command.command()
 @_JSON
 def clear(as_json: bool) -> None:
     """Remove all entries."""
-    kept = Store(folder(), limit())
+    kept = _store()
     try:
         gone = kept.clear()
     except OSError as error:
@@ -61,6 +66,15 @@ def clear(as_json: bool) -> None:
         print_json({"path": str(kept.folder), "removed": len(gone), "bytes": sum(e.nbytes for e in gone)})
     else:
         print(f"removed {_sum(gone)} from {kept.folder}")
+
+
+def _store() -> Store:
+    """The folder, whether the cache is turned on or not. Raises `VxcError` E0711."""
+    if turned_off():
+        note("the cache is turned off, by VXC_CACHE")
+    if misread():
+        note(misread())
+    return Store(folder(), limit())
 
 
 def _sum(entries: Sequence[Entry]) -> str:

@@ -26,6 +26,7 @@ from vxc.interp.fresh import Outputs
 from vxc.progress import note
 from vxc.record import record
 from vxc.source import Source
+from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD
 
 
 class Status(IntEnum):
@@ -101,8 +102,8 @@ _OPTIONS = (
     click.option("--arch", metavar="ARCH", help="The GPU architecture to compile for, such as sm_80; default: the device's, else sm_90a."),
     click.option("--debug", is_flag=True, help="Check indices, divisors and asserts while kernels run."),
     click.option("--json", "json", is_flag=True, help="Print one JSON document."),
-    click.option("--maxrregcount", metavar="N", type=click.IntRange(16, 255), envvar="VXC_MAXRREG", show_envvar=True,
-                 help="At most so many registers a thread."),
+    click.option("--maxrregcount", metavar="N", type=click.IntRange(LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD),
+                 envvar="VXC_MAXRREG", show_envvar=True, help="At most so many registers a thread."),
     click.option("--reduce-chunk", metavar="N", type=click.IntRange(1, 1 << 20), help="The chunk of reductions that do not say theirs."),
 )  # fmt: skip
 

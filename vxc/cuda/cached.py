@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 
 from vxc.cache.places import key_of, store
 from vxc.cuda.nvrtc import Binary, Resources, compile_cuda, compile_options, toolchain
+from vxc.cuda.prelude import HEADERS
 from vxc.record import record
 from vxc.source import Source
+
+_MORE = re.compile(
+    r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*(?:import|embed|include(?! <(?:{})>))".format("|".join(map(re.escape, HEADERS)))
+    + r"|__has_(?:include|embed)|__(?:BASE_)?FILE__|__DATE__|__TIME(?:STAMP)?__",
+    re.DOTALL,
+)
+"""What makes a text depend on more than itself and the files of `toolchain`: directives that read files, names that stand for a time
+or a file."""
 
 
 @record
@@ -30,9 +40,16 @@ class Job:
         options = compile_options(self.arch, self.fp, max_registers=self.max_registers, line_info=self.line_info)
         return key_of("code", self.text, options, toolchain())
 
+    @cached_property
+    def alone(self) -> bool:
+        """Whether all that decides the machine code is part of the key. The text of an `extern fn` may include files of the user's, which
+        change without it: such machine code is not kept.
+        """
+        return not _MORE.search(self.text.replace("\\\n", ""))
+
     def binary(self, sources: Sequence[Source] = ()) -> Binary:
         """The machine code. Raises as `compile_cuda`."""
-        kept = store()
+        kept = store() if self.alone else None
         found = recalled(self.key) if kept else None
         if found:
             return found

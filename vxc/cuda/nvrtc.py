@@ -33,8 +33,6 @@ FP_OPTIONS = {
 _ALWAYS = ("--std=c++17", "--ptxas-options=-v", "--no-cache", "--minimal")
 """`--minimal` leaves out declarations that emitted text does not use (textures, the device's runtime): 5 ms less for every text."""
 
-_HEADERS = ("cuda_fp16", "cuda_bf16", "cuda_fp8")
-
 
 @record
 class Resources:
@@ -130,13 +128,30 @@ def include_paths() -> tuple[str, ...]:
 
 @cache
 def toolchain() -> str:
-    """Names what, besides text and options, decides the machine code: NVRTC's version and a hash of the headers emitted text includes."""
+    """Names what, besides text and options, decides the machine code: the files of NVRTC and of the CUDA headers, each by its path,
+    size and time of change, since a release and its patches have one version. Raises `VxcError` E0601.
+    """
+    files = [path for folder in include_paths() for path in _files(folder) if ".h" in path]
+    library = _library()
+    if library:
+        files += [path for path in _files(os.path.dirname(library)) if "nvrtc" in os.path.basename(path)]
     digest = hashlib.sha256()
-    for folder in include_paths():
-        for header in _HEADERS:
-            for path in sorted(Path(folder).glob(f"{header}.h*")):
-                digest.update(path.read_bytes())
-    return "nvrtc {}.{} headers {}".format(*nvrtc_version(), digest.hexdigest()[:32])
+    for path in sorted(files):
+        about = os.stat(path)
+        digest.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return "nvrtc {}.{} files {}".format(*nvrtc_version(), digest.hexdigest()[:32])
+
+
+def _files(folder: str) -> list[str]:
+    with os.scandir(folder) as found:
+        return [file.path for file in found if file.is_file()]
+
+
+def _library() -> str | None:
+    """The path of the library in use, as the bindings found it."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    return load_nvidia_dynamic_lib("nvrtc").abs_path
 
 
 # ---- calling NVRTC ----------------------------------------------------------------------------------------------------

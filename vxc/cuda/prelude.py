@@ -20,7 +20,7 @@ FILES = ("integers", "extremes", "elementary", "stored", "random", "conversions"
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 _DEFINED = re.compile(r"\bvx_\w+(?=\(| \{|<\d+> \{)")
-_HEADERS = {  # header: the part of an identifier that asks for it
+HEADERS = {  # header: the part of an identifier that asks for it
     "cuda_fp16.h": "half",
     "cuda_bf16.h": "bfloat16",
     "cuda_fp8.h": "fp8",
@@ -74,7 +74,7 @@ def prelude_text(used: Iterable[str]) -> str:
         if word not in wanted:
             wanted.add(word)
             work += [w for block in by_name[word] for w in block.identifiers] if word in by_name else []
-    includes = [f"#include <{header}>" for header, part in _HEADERS.items() if any(part in word for word in wanted)]
+    includes = [f"#include <{header}>" for header, part in HEADERS.items() if any(part in word for word in wanted)]
     parts = ["\n".join(includes)] if includes else []
     parts += [block.text for block in blocks() if block.name in wanted]
     return "\n\n".join(parts) + "\n" if parts else ""

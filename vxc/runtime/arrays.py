@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -75,6 +77,11 @@ def describe(array: Any, name: str) -> ArrayView:
         return _view(name, plain.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
     if type(array).__module__.partition(".")[0] == "torch":
         return _torch_view(array)
+    with reading(array, name):
+        return _of_interface(array, name)
+
+
+def _of_interface(array: Any, name: str) -> ArrayView:
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is None:
         raise VxcError(
@@ -86,7 +93,22 @@ def describe(array: Any, name: str) -> ArrayView:
         )
     ptr, readonly = interface["data"]
     dtype = np.dtype(interface["typestr"])
-    return _view(name, ptr or 0, interface["shape"], interface.get("strides"), dtype, readonly, "cuda", interface.get("stream"))
+    strides, stream = interface.get("strides"), interface.get("stream")
+    stream = None if stream is None else operator.index(stream)
+    return _view(name, operator.index(ptr or 0), interface["shape"], strides, dtype, bool(readonly), "cuda", stream)
+
+
+@contextmanager
+def reading(array: Any, name: str) -> Iterator[None]:
+    """What an array's own code raises, or says in another form than its protocol has, becomes a diagnostic (E0703)."""
+    try:
+        yield
+    except VxcError:
+        raise
+    except Exception as error:
+        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {error})"
+        hint = "pass an array that fulfils its protocol, and whose memory was not freed"
+        raise VxcError(Diagnostic("E0703", message, help=hint)) from None
 
 
 def _plain(dtype: np.dtype) -> bool:
@@ -115,7 +137,7 @@ def describe_device(array: Any, name: str) -> ArrayView:
 
 
 def _view(name: str, ptr: int, shape, byte_strides, dtype: np.dtype, readonly: bool, device: str, stream: int | None = None) -> ArrayView:
-    shape, item = tuple(int(n) for n in shape), dtype.itemsize
+    shape, item = tuple(map(operator.index, shape)), dtype.itemsize
     if not dtype.isnative:
         message = f"argument `{name}` is in the other byte order ({dtype.str})"
         raise VxcError(Diagnostic("E0704", message, help="pass x.astype(x.dtype.newbyteorder('='))"))

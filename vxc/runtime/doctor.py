@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-from vxc.cache.places import store
+from vxc.cache.places import folder, limit, misread, no_folder, turned_off
+from vxc.cache.store import Entry, Store
 from vxc.cuda import nvrtc
 from vxc.diag import VxcError
 from vxc.record import record
@@ -73,19 +73,28 @@ def _headers() -> Iterator[Check]:
 
 
 def _cache() -> Iterator[Check]:
-    kept = store()
-    if kept is None:
-        advice = "unset VXC_CACHE, or set VXC_CACHE_DIR to a folder, so that what was compiled before need not be compiled again"
-        yield Check("cache", OPTIONAL, "turned off, or no folder for it", advice)
+    if turned_off():
+        advice = "unset VXC_CACHE, so that what was compiled before need not be compiled again"
+        yield Check("cache", OPTIONAL, "turned off, by VXC_CACHE", advice)
         return
-    found = kept.entries()
+    try:
+        kept = Store(folder(), limit())
+        found = _entries(kept)
+    except VxcError as error:
+        yield Check("cache", OPTIONAL, error.diagnostics[0].message, error.diagnostics[0].help)
+        return
     used = sum(entry.nbytes for entry in found) / (1 << 20)
     detail = f"{kept.folder}, {len(found):,} entries, {used:.1f} of {kept.limit >> 20:,} MiB"
-    nearest = next(path for path in (kept.folder, *kept.folder.parents) if path.exists())
-    if os.access(nearest, os.W_OK):
-        yield Check("cache", OK, detail)
-    else:
-        yield Check("cache", OPTIONAL, f"{detail}; it cannot be written to", "set VXC_CACHE_DIR to a folder that can be")
+    yield Check("cache", OPTIONAL, f"{detail}; {misread()}", "set it to a number") if misread() else Check("cache", OK, detail)
+
+
+def _entries(kept: Store) -> list[Entry]:
+    """Those of a folder that can be written to. Raises `VxcError` E0711."""
+    try:
+        kept.check_writable()
+        return kept.entries()
+    except OSError as error:
+        raise no_folder(kept.folder, error) from None
 
 
 def _pycuda() -> Iterator[Check]:

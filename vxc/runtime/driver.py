@@ -331,6 +331,5 @@ def _bindings() -> Any:
 
 
 def _absent(what: str, way_out: str, error: Exception) -> VxcError:
-    cause = str(error).strip().partition("\n")[0].rstrip(".")
-    hint = f"{way_out}; without a GPU, interpret: --on flat, or device='cpu' from Python"
-    return VxcError(Diagnostic("E0603", what, notes=(cause,), help=hint))
+    cause = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")  # behind which comes advice
+    return VxcError(Diagnostic("E0603", what, notes=(cause,), help=way_out))
