@@ -29,10 +29,10 @@ from pathlib import Path
 
 from benching import launches, starts
 from benching.cases import EVERY, FIRST_CALLS, SUITES, Calls, Case, Kernel, kernel
+from benching.ending import end
 from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 from benching.timing import measured
-from ending import end
 
 from vxc.runtime.driver import driver, unavailable
 from vxc.target import for_capability

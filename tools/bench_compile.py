@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ending import end
+from benching.ending import end
 
 from vxc.diag import read_source
 from vxc.driver import compile

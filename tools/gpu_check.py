@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
-from ending import end
+from benching.ending import end
 from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_names, sanitize
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
-from ending import end
+from benching.ending import end
 from mutants import MUTANTS, Mutant
 
 from vxc.runtime.arrays import write_file
