@@ -186,6 +186,7 @@ def test_report_and_json(tmp_path):
     assert got.status == 0 and got.out.startswith("3 programs in ")
     assert " a minute: syntax tree, every pass, warps in any order agree\n" in got.out
     assert got.err == "" and not list(tmp_path.iterdir())
+    assert len(got.out.splitlines()) == 2 and got.out.splitlines()[1].endswith(" never came up: --json counts and names them")
     report = json.loads(vxc("fuzz", "-n", 3, "--seed", 7, "--json", "--on", "flat").out)
     assert list(report) == [
         "programs", "seconds", "programs_per_minute", "interrupted", "gpu", "rejected", "rejects_too_many", "faults", "unfinished",

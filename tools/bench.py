@@ -11,7 +11,7 @@ replaced in the record, the others kept. Hand-written kernels are no part of thi
 lines stay as they were.
 
 Exit status: 0 if all is well, 1 for a record that is not of this code, 2 for what was not asked right, 3 if an implementation
-failed or gave a wrong result, 4 without a GPU.
+failed or gave a wrong result, 4 without a GPU, or for --plot without matplotlib.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
 from benching import launches, starts
 from benching.cases import EVERY, FIRST_CALLS, SUITES, Calls, Case, Kernel, kernel
+from benching.ending import end
 from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 from benching.timing import measured
@@ -35,7 +37,7 @@ from benching.timing import measured
 from vxc.runtime.driver import driver, unavailable
 from vxc.target import for_capability
 
-STALE, FAILED, NO_GPU = 1, 3, 4
+STALE, FAILED, LACKING = 1, 3, 4
 
 
 def chosen(suites: list[str], names: list[str]) -> list[Case | Calls]:
@@ -59,7 +61,7 @@ def run(cases: list[Case | Calls], reference: Path | None) -> int:
     reason = unavailable()
     if reason:
         print(f"no GPU: {reason}", file=sys.stderr)
-        return NO_GPU
+        return LACKING
     arch = for_capability(driver().capability(0)).name
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         kernels = [pool.submit(kernel, case, arch) if isinstance(case, Case) else None for case in cases]
@@ -115,10 +117,13 @@ def main() -> int:
         parser.error(f"{options.reference} is no folder")
     cases = chosen(options.suites, options.case)
     if options.plot:
+        if find_spec("matplotlib") is None:
+            print("matplotlib is not installed: pip install matplotlib", file=sys.stderr)
+            return LACKING
         plot(recorded(), PLOT)
         return 0
     return fresh(cases) if options.fresh else run(cases, options.reference)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benching.ending import end
+
 from vxc.diag import read_source
 from vxc.driver import compile
 from vxc.source import Source
@@ -120,4 +122,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
+from benching.ending import end
 from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_names, sanitize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,4 +176,4 @@ if __name__ == "__main__":
     parser.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
     parser.add_argument("--several", action="store_true", help="run the tests for several GPUs and record them")
     options = parser.parse_args()
-    sys.exit(fresh() if options.fresh else record_several() if options.several else record())
+    end(fresh if options.fresh else record_several if options.several else record)

@@ -28,6 +28,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
+from benching.ending import end
 from mutants import MUTANTS, Mutant
 
 from vxc.runtime.arrays import write_file
@@ -238,4 +239,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -1,1 +1,4 @@
-"""The parts of `tools/bench.py`: cases, peers, timing, the record and what is made of it. Only peers and timing need a GPU's libraries."""
+"""The parts of `tools/bench.py`: cases, peers, timing, the record and what is made of it. Only peers and timing need a GPU's libraries.
+
+`ending` serves other tools as well.
+"""

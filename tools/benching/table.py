@@ -12,7 +12,7 @@ from benching.record import RECORD
 PLOT = RECORD.with_suffix(".png")
 PEERS = ("torch", "inductor", "triton", "cupy")
 LIBRARIES = {"torch": "torch", "triton": "Triton", "cupy": "CuPy"}
-NEAR = 1.03  # as fast as a hand-written kernel: at most so many times its time
+NEAR = 0.97  # of a hand-written kernel's speed, in the two decimals that are shown
 # `peer / vxc` as it was expected when the kernels were chosen, from the peers as they were then; of the shape of the case.
 EXPECTED = {
     "rowdot_f32_1048576x64": 0.98, "rowsum_f32_1048576x64": 0.98, "rowmax_f32_1048576x64": 0.98, "rowsum_f32_131072x1000": 0.99,
@@ -67,11 +67,11 @@ def _row(suite: str, case: str, impls: dict[str, dict]) -> str:
 
 def _verdict(cases: list[dict[str, dict]]) -> str:
     peers = [found for found in (ratio(best_peer(c), c["vxc"]) for c in cases) if found is not None]
-    written = [c["vxc"]["ms"] / c["reference"]["ms"] for c in cases if "reference" in c]
-    near = sum(found <= NEAR for found in written)
+    written = [ratio(c["reference"], c["vxc"]) for c in cases if "reference" in c]
+    near = sum(found >= NEAR for found in written)
     return (
-        f"vxc is as fast as the best peer or faster in {sum(found >= 1 for found in peers)} of {len(peers)} cases, and within "
-        f"{NEAR - 1:.0%} of the hand-written kernel in {near} of {len(written)}."
+        f"vxc is as fast as the best peer or faster in {sum(found >= 1 for found in peers)} of {len(peers)} cases, and at {NEAR} "
+        f"of the speed of the hand-written kernel or more in {near} of {len(written)}."
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
-from collections.abc import Iterable
 from itertools import count
 from math import inf
 from time import monotonic
@@ -25,7 +23,6 @@ from vxc.target import for_capability
 
 _PROGRAMS = 100
 _GPU_JOBS = 8  # each has a CUDA context
-_WIDTH = 120
 
 
 @click.command()
@@ -136,8 +133,8 @@ def _print(run: Run, executors: Executors) -> None:
     for code in sorted(set(run.faults.values())):
         print(f"all executors fault with {code}: {_seeds(sorted(s for s, c in run.faults.items() if c == code))}")
     if run.counts:
-        _paragraph("made of", (f"{name} {times:,}" for name, times in sorted(run.counts.items())))
-        _paragraph("never made", sorted(known() - {*run.counts, *UNREACHED}))
+        never = len(_never(run))
+        print(f"made of {len(run.counts)} constructs{f', {never} never came up' * bool(never)}: --json counts and names them")
 
 
 def _verdict(run: Run, executors: Executors) -> str:
@@ -163,8 +160,9 @@ def _seeds(seeds: list[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {listed(list(map(str, seeds)))}"
 
 
-def _paragraph(title: str, words: Iterable[str]) -> None:
-    print(textwrap.fill(f"{title}: {', '.join(words)}", _WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+def _never(run: Run) -> list[str]:
+    """The constructs of which no program was made, though some could be."""
+    return sorted(known() - {*run.counts, *UNREACHED})
 
 
 def _failure(failure: Failure) -> dict:
@@ -184,5 +182,5 @@ def _as_dict(run: Run, founds: list[Found], executors: Executors) -> dict:
         "unfinished": [{"seed": seed, **vars(found)} for seed, found in sorted(run.unfinished.items())],
         "failures": [_failure(f.failure) | {"seeds": f.seeds, "file": f.path, "lines": f.lines} for f in founds],
         "counts": dict(sorted(run.counts.items())),
-        "never": sorted(known() - {*run.counts, *UNREACHED}),
+        "never": _never(run),
     }
