@@ -8,8 +8,10 @@ import pytest
 from cli_tool import SAMPLES, SCALE, TWO, vxc
 
 from vxc.binding import Described
+from vxc.cli import bench
 from vxc.driver import compile
 from vxc.explain.work import operations
+from vxc.runtime import driver as driver_module
 from vxc.schedule import bind_plan, schedule
 from vxc.source import Source
 
@@ -67,6 +69,16 @@ def test_without_a_gpu_it_exits_with_4(monkeypatch, timed):
     timed.devices = 0
     got = vxc("bench", SAMPLES / "softmax.vx")
     assert got.status == 4 and got.out == "" and "E0603" in got.err
+
+
+def test_without_a_driver_it_advises_nothing_that_it_lacks(monkeypatch):
+    def absent(_):
+        raise RuntimeError('"cuda" can only be found via system search')
+
+    monkeypatch.setattr("cuda.bindings.driver.cuInit", absent)
+    monkeypatch.setattr(bench, "driver", driver_module._bindings)
+    got = vxc("bench", SAMPLES / "softmax.vx")
+    assert got.status == 4 and "error[E0603]: no NVIDIA driver found" in got.err and "--on" not in got.err
 
 
 def test_what_cuda_refuses_is_said_and_nothing_is_left(timed):
