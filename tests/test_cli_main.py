@@ -58,13 +58,13 @@ def test_failures_that_are_no_diagnostics(monkeypatch, error, status, words):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(check_command, "prove", fail)
+    monkeypatch.setattr(check_command, "compile_typed", fail)
     got = vxc("check", "-", stdin=SCALE)
     assert got.status == status and words in got.err and "Traceback" not in got.err
 
 
 def test_the_traceback_of_an_internal_error_is_shown_on_request(monkeypatch):
-    monkeypatch.setattr(check_command, "prove", None)
+    monkeypatch.setattr(check_command, "compile_typed", None)
     monkeypatch.setenv("VXC_TRACEBACK", "1")
     assert "Traceback (most recent call last)" in vxc("check", "-", stdin=SCALE).err
 
@@ -108,7 +108,7 @@ def test_check_imports_no_more_than_it_needs():
     code = "import sys; from vxc.cli.main import main; main(['check', sys.argv[1]]); print(*sys.modules)"
     got = subprocess.run([sys.executable, "-c", code, str(SAMPLES / "softmax.vx")], capture_output=True, text=True, cwd=ROOT)
     loaded = set(got.stdout.splitlines()[-1].split())
-    assert not loaded & {"rich", "ml_dtypes", "cuda", "vxc.interp.ast_interp", "vxc.cuda.emit", "vxc.runtime.launch", "vxc.cli.run"}
+    assert not loaded & {"rich", "ml_dtypes", "cuda", "vxc.interp.ast_interp", "vxc.runtime.launch", "vxc.cli.run"}
 
 
 def test_an_interrupt_while_modules_are_imported_is_no_traceback():

@@ -14,7 +14,9 @@ from vxc.target import DEFAULT_ARCH
 @click.argument("files", metavar="FILE.vx...", nargs=-1, required=True)
 @kernel_options
 def command(settings: Settings, files: tuple[str, ...]) -> Status:
-    """Find everything wrong with kernels, up to the CUDA text: what is in an `extern fn` is not looked at.
+    """Find everything wrong with kernels, up to the CUDA text.
+
+    What is in an `extern fn` is not looked at.
 
     Prints a line for each kernel that is sound; all findings, in source order, go to standard error.
     """
