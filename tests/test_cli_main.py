@@ -55,7 +55,7 @@ def test_usage_errors_are_status_2(arguments):
     ],
 )
 def test_failures_that_are_no_diagnostics(monkeypatch, error, status, words):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(check_command, "compile_typed", fail)
