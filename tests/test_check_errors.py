@@ -198,6 +198,8 @@ FILES = [
         "`a` is `bool`",
     ),
     ("E0219", "kernel k(x: f32[§N // 2], out y: f32[8]) { y = 0; }", "no array fixes the dimension `N`"),
+    ("E0219", "kernel k(x: f32[M : §L, 4], out y: f32[8]) { y = 0; }", "no array fixes the dimension `L`"),
+    ("E0219", "kernel k(x: f32[M : §L], out y: f32[8]) { y = 0; }", "no array fixes the dimension `L`"),
     ("E0210", "kernel k<§C: intt = 8>(x: f32[N, C]) { }", "`intt` is no kind of generic"),
     ("E0218", "kernel k<§C: bool = 8>(x: f32[N, C]) { }", "generic `C` is of kind `bool`, and `8` is given"),
     ("E0218", "kernel k<C = §1.5>(x: f32[N]) { }", "the default of a generic is an integer or bool known when compiling"),

@@ -54,11 +54,12 @@ def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
 
 
 def _bind_dims(at: At, arrays: list[syntax.Param], defines: dict[str, Any]) -> tuple[tuple[Symbol, ...], dict[str, int]]:
-    """Bind each name in an extent or pitch that is nothing else; one plain occurrence must fix it."""
+    """Bind each name in an extent or pitch that is nothing else; one plain occurrence must fix it. No stride has an outermost pitch."""
     plain: set[str] = set()
     uses: dict[str, syntax.Name] = {}
+    outermost = [p.type.dims[0].stride for p in arrays]
     for part in (part for p in arrays for d in p.type.dims for part in (d.size, d.stride) if part is not None):
-        if isinstance(part, syntax.Name):
+        if isinstance(part, syntax.Name) and not any(part is pitch for pitch in outermost):
             plain.add(part.name)
         for name in _names(part):
             if at.scope.find(name.name) is None:
