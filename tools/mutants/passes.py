@@ -250,6 +250,21 @@ PASSES = (
         ("test_plain_rows.py",),
     ),
     Mutant(
+        "kept-beyond-the-slots", "passes/bound_rows.py", "rows of twice the length that lanes have registers for are kept",
+        'site.arguments[extent.size], extent.most)', "site.arguments[extent.size], 2 * extent.most)",
+        ("test_row_lengths.py::test_a_call_launches_the_kernel_of_its_length",),
+    ),
+    Mutant(
+        "quotient-of-a-negative-summand", "passes/bound_quotients.py", "a summand of either sign is taken to be at most the sum",
+        " and made.op in UNSIGNED and ", " and ",
+        (FILES,),
+    ),
+    Mutant(
+        "started-early-for-nothing", "passes/overlap_launches.py", "a launch is held to read what the one before it only reads",
+        '_workspaces(plan, before, "w")', '_workspaces(plan, before, "r")',
+        (FILES,),
+    ),
+    Mutant(
         "range-wrapped-around", "passes/fuse_loops.py", "a range whose end has wrapped around is not empty",
         'b.emit("select", b.emit("gt" if step == Const(-1) else "lt", start, stop), count, Const(0))', "count",
         (FILES,),

@@ -139,6 +139,11 @@ TEXT = (
         ("test_launch.py::test_calls_that_are_refused",),
     ),
     Mutant(
+        "loaded-again-and-restrict", "cuda/emit.py", "an array that is loaded from after a store to it is `__restrict__`",
+        "if first < last or any(", "if False and any(",
+        ("test_emit_checks.py::test_what_is_loaded_behind_a_store_to_it_is_not_restrict",),
+    ),
+    Mutant(
         "requirement-ignored", "schedule.py", "a call whose sizes do not fit together is run",
         "if not value(inst.operands[0]):", "if value(inst.operands[0]) is None:",
         ("test_launch.py::test_a_requirement_that_fails_is_placed_and_says_both_sides",),
