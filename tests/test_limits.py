@@ -207,7 +207,7 @@ IMPORTS = [
     ("E0225", "cannot read .: Is a directory", {"a.vx": 'import ""; '}),
     ("E0225", "cannot read sub: Is a directory", {"a.vx": 'import "sub"; ', "sub/x.vx": ""}),
     ("E0225", "cannot read /dev/zero: it has more than 64 MiB", {"a.vx": 'import "/dev/zero"; '}),
-    ("E0225", "a\0b is not text: embedded null byte", {"a.vx": 'import "a\\0b"; '}),
+    ("E0225", "cannot read a\0b: embedded null byte", {"a.vx": 'import "a\\0b"; '}),
     ("E0109", "this `(` is never closed", {"a.vx": 'import "b.vx"; ', "b.vx": "fn f("}),
     ("E0228", "`h` is defined twice", {"a.vx": f'import "b.vx"; {FUNCTION} ', "b.vx": FUNCTION}),
 ]
