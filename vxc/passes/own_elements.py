@@ -81,6 +81,7 @@ def _conditions(b: Builder, held: Held, extent: Extent, lane: Scalar, e: Scalar)
     if held.below or held.owner or type(extent.size) is not Const:
         found.append(b.emit("lt", e, extent.size))
     if held.owner:
+        found.append(b.emit("ge", e, 0))  # counted backwards, what a thread would hold may lie in front of the first
         names = [dim.name for dim in held.layout.dims]
         copies = [dim.replicas for dim in held.layout.dims if dim.replicas]
         owns: Scalar = Const(False)
