@@ -13,7 +13,8 @@ from math import prod
 import numpy as np
 
 from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
-from vxc.ir.kernel import Buffer, Const, Kernel
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Kernel
+from vxc.ir.ops import accesses
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
@@ -21,6 +22,8 @@ from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
 REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
 TOGETHER = 48  # the same for all tiles of which teams reduce rows: their unrolled loops need as many again for addresses
 EXCHANGED = 8  # the same for a tile of which other threads read elements through shared memory
+
+SEEN = (*GLOBAL, "shared")  # memory that threads share
 
 
 def too_large(size: int) -> str | None:
@@ -129,6 +132,9 @@ class Chooser:
         if why:
             choice.shared[name] = why, None
             return
+        if where.replicas > 1 and (met := self._overtaken(touches)):
+            choice.shared[name] = met
+            return
         exchanged, shuffled = [], []
         for touch in touches:
             found = self.ownership.access(touch.at, buffer, touch.box, where, choice.layouts.loops)
@@ -160,6 +166,16 @@ class Chooser:
             return
         choice.exchanged += [touch for touch, _ in exchanged]
         choice.shuffled += shuffled
+
+    def _overtaken(self, touches: list[Touch]) -> tuple[str, tuple[int, int] | None] | None:
+        """Why not all threads that hold an element can run a loop that stores to it: one may have stored already what others load."""
+        for loop in {(self.ownership.around(t.at) or [t.at])[0] for t in touches if "w" in t.mode}:
+            inside = [(i, a) for i in range(loop, self.ownership.regions.end[loop]) for a in accesses(self.kernel.insts[i])]
+            seen = {mode: {a.buffer.name for _, a in inside if mode in a.mode and a.buffer.space in SEEN} for mode in "rw"}
+            if both := sorted(seen["r"] & seen["w"]):
+                why = f"the loop that stores to it reads and writes `{both[0]}`, where one thread may be ahead of another"
+                return f"{why} with the same element", self.kernel.insts[loop].loc
+        return None
 
     def _loc(self, touch: Touch) -> tuple[int, int] | None:
         return self.kernel.insts[touch.at].loc
