@@ -25,6 +25,11 @@ from vxc.ir.plan import Plan
 from vxc.runtime.parameters import _C_TYPES
 
 SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+CHAIN = """
+kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = x[i] * a; } }
+kernel shift(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }
+program chain(x: f32[N], a: f32, out y: f32[N]) { local w: f32[N]; scale(x, a, w); shift(w, y); }
+"""
 FOREIGN = range(1 << 59, 1 << 60)  # addresses of a context that is not the primary one
 SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of device 1
 

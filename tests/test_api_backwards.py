@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_cuda import Device, floats
+from fake_cuda import CHAIN, Device, floats
 
 import vxc
 
@@ -12,11 +12,6 @@ TRANSPOSE = "kernel t(x: f32[M, N], out y: f32[N, M]) { parallel i in N, j in M 
 ROWS = "kernel rows(x: f32[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"
 PITCHED = "kernel p(x: f32[M, N : ld], out y: f32[M, N]) { parallel i in M, j in N { y[i, j] = x[i, j] * 2.0; } }"
 COUNT = "kernel count(x: i32[N], inout h: i32[M]) { parallel i in N { atomic_add(h[x[i] as i64], 1); } }"
-CHAIN = """
-kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = x[i] * a; } }
-kernel shift(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }
-program chain(x: f32[N], a: f32, out y: f32[N]) { local w: f32[N]; scale(x, a, w); shift(w, y); }
-"""
 TILED = """kernel tiled(x: f32[M, 8], out y: f32[M, 8]) {
     grid i in M { shared s: f32[8]; copy(x[i], s); copy(s, y[i]); }
 }"""

@@ -7,17 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_cuda import SHIFT, Device, Tensor, floats
+from fake_cuda import CHAIN, SHIFT, Device, Tensor, floats
 
 import vxc
 from vxc.dtypes import DTYPES
 
 ROWS = "kernel rows<T: dtype>(x: T[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"
-CHAIN = """
-kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = x[i] * a; } }
-kernel shift(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }
-program chain(x: f32[N], a: f32, out y: f32[N]) { local w: f32[N]; scale(x, a, w); shift(w, y); }
-"""
 
 
 # ---- what runs ---------------------------------------------------------------------------------------------------------

@@ -6,18 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from fake_cuda import CHAIN, SHIFT
 
 import vxc
 
 pytestmark = pytest.mark.gpu
 
-SHIFT = "kernel shift(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
 SOFTMAX = "samples/softmax.vx"
-CHAIN = """
-kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = x[i] * a; } }
-kernel shift(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] + 1.0; } }
-program chain(x: f32[N], a: f32, out y: f32[N]) { local w: f32[N]; scale(x, a, w); shift(w, y); }
-"""
 
 
 @pytest.fixture

@@ -34,3 +34,11 @@ def test_a_reader_that_stops_is_no_failure(command):
 def test_a_chart_without_matplotlib_says_what_to_install():
     done = run("bench", "--plot", first="import sys; sys.modules['matplotlib'] = None")
     assert (done.returncode, done.stdout, done.stderr) == (4, "", "matplotlib is not installed: pip install matplotlib\n")
+
+
+@pytest.mark.parametrize("name", ["bench", "bench_compile", "flash_splitk_sweep", "gpu_check", "mutate"])
+def test_a_python_without_vxc_is_told_how_to_get_it(name):
+    """No packages of the site, so neither vxc nor what it needs."""
+    done = subprocess.run([sys.executable, "-E", "-S", f"tools/{name}.py", "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith(f"{name}.py: ") and " has no vxc and no lark; " in done.stderr and done.stderr.count("\n") == 1

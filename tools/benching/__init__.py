@@ -1,4 +1,14 @@
 """The parts of `tools/bench.py`: cases, peers, timing, the record and what is made of it. Only peers and timing need a GPU's libraries.
 
-`ending` serves other tools as well.
+`ending` serves other tools as well. Whoever imports any of it is told here, in one line, of a Python in which vxc is not installed.
 """
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+_ABSENT = [name for name in ("vxc", "lark") if find_spec(name) is None]
+if _ABSENT:
+    _HINT = "in a virtual environment: pip install -e '.[test]', then run it with that Python"
+    print(f"{Path(sys.argv[0]).name}: {sys.executable} has no {' and no '.join(_ABSENT)}; {_HINT}", file=sys.stderr)
+    sys.exit(4)
