@@ -128,3 +128,58 @@ def test_loops_that_others_bind_do_not_store_to_half_the_replicas():
     assert (outputs(text, x=x, z=z)["y"] == z + np.tile(x + 1, 2)).all()
     said = "fragment g lives in shared memory, not as @layout says: not all threads that hold an element store to it"
     assert any(said in str(remark) for remark in compiled(text).remarks)
+
+
+BACKWARDS = """kernel k(x: u8[2], out y: i32[2]) {
+    grid b in 1 {
+        @layout([e, r in 2] -> [e + r * 3, 0]) fragment f: i32[2];
+        parallel i in 2 { f[1 - i] = x[i] as i32; }
+        parallel i in 2 { y[i] = f[i]; }
+    }
+}"""
+OVERTAKEN = """kernel k(inout z: f32[64], out y: f32[64]) {
+    @threads(64) grid b in 1 {
+        @layout([e, r in 2] -> [e % 32 + 32 * r, e // 32]) fragment f: f32[64];
+        parallel i in 64 { f[i] = z[i]; z[i] = 0.0; }
+        parallel i in 64 { y[i] = f[i]; }
+    }
+}"""
+SWIZZLED = """kernel k(x: u32[3, 33], out y: u32[3, 33]) {
+    @threads(32) grid b in 1 {
+        shared s: u32[3, 33, 1];
+        copy(x[0, 0], s[:, :, 0]);
+        @layout([e, r in 2] -> [e // 4 % 16 + r * 16, e // 64 * 4 + e % 4]) fragment f: u32[3, 33, 1];
+        copy(s[0, 0, 0], f);
+        copy(f[:, :, 0], y[0, 0]);
+    }
+}"""
+FEW = """kernel k(x: f64[1], w: u64[32], out y: f32[32]) {
+    @threads(32) grid b in 1 {
+        fragment f: f32[2];
+        copy(x[0 :+ 2], f);
+        parallel i in 32 { y[i] = (w[i] as f32) + f[1]; }
+    }
+}"""
+
+
+def test_threads_that_hold_nothing_run_nothing():
+    """Counted backwards, the third thread would hold the element before the first."""
+    assert outputs(BACKWARDS, x=np.array([3, 5], np.uint8))["y"].tolist() == [5, 3]
+
+
+def test_a_replica_does_not_read_what_another_has_written():
+    z = np.arange(64, dtype=np.float32)
+    found = outputs(OVERTAKEN, z=z)
+    assert (found["y"] == z).all() and not found["z"].any()
+    assert any("one thread may be ahead of another" in str(remark) for remark in compiled(OVERTAKEN).remarks)
+
+
+def test_a_tile_that_does_not_fill_its_slots():
+    x = np.arange(99, dtype=np.uint32).reshape(3, 33)
+    assert (outputs(SWIZZLED, x=x)["y"] == x).all()
+
+
+def test_elements_that_few_threads_hold_are_not_shuffled():
+    w = np.arange(32, dtype=np.uint64)
+    assert outputs(FEW, x=np.ones(1), w=w)["y"].tolist() == list(range(32))
+    assert not any(inst.op == "shfl_idx" for inst in compiled(FEW).plan.kernels[0].insts)

@@ -103,13 +103,14 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
     """Offsets of the first element, in bounds even for lanes that do not run."""
     first = index.astype(np.int64, copy=False)
     last = memory.extent - width
-    out = both(m.mask, lanes((first < 0) | (first > last)))
+    outside = (first < 0) | (first > last)
+    out = both(m.mask, lanes(outside))
     if out is not False:
         lane = m.first(out)
         at = m.at_lane(first, lane)
         text = f"elements {at} to {at + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
-    first = np.clip(first, 0, max(last, 0))
+    first = np.where(outside, 0, first)  # of lanes that do not run; elsewhere those of a swizzle might not lie together
     apart = 0 < memory.placement.run < width  # elements that do not lie together
     size = memory.dtype.bytes * (1 if step.inst.attr("anywhere") and memory.space != "local" else width)
     off = both(m.mask, lanes(apart | ((memory.base + first * memory.dtype.bytes) % size != 0)))

@@ -23,6 +23,7 @@ REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
 TOGETHER = 48  # the same for all tiles of which teams reduce rows: their unrolled loops need as many again for addresses
 EXCHANGED = 8  # the same for a tile of which other threads read elements through shared memory
 
+NOT_ALL = ("not all threads that hold an element store to it", "not all threads have an element to give to others by a shuffle")
 SEEN = (*GLOBAL, "shared")  # memory that threads share
 
 
@@ -136,14 +137,15 @@ class Chooser:
             choice.shared[name] = met
             return
         exchanged, shuffled = [], []
+        full = where.slots * self.ownership.threads == len(np.unique(where.thread * where.slots + where.slot))
         for touch in touches:
             found = self.ownership.access(touch.at, buffer, touch.box, where, choice.layouts.loops)
             if isinstance(found, Own) and (touch.mode == "r" or found.whole):
                 continue
-            why = found.why if isinstance(found, Foreign) else "not all threads that hold an element store to it"
+            why = found.why if isinstance(found, Foreign) else NOT_ALL[isinstance(found, Shuffle)]
             own = self.ownership.around(touch.at)[:1]
             stored = any("w" in other.mode and own and self.ownership.around(other.at)[:1] == own for other in touches)
-            if isinstance(found, Shuffle) and not stored:
+            if isinstance(found, Shuffle) and not stored and full:
                 shuffled.append(touch)
             elif "w" in touch.mode or stored or not self._filled(name, touches, touch):
                 choice.shared[name] = why, self._loc(touch)
