@@ -24,7 +24,7 @@ from vxc.ir.kernel import Const, Inst, Kernel
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
 from vxc.passes.kept_rows import Rows, rows_of
-from vxc.passes.launches import Launched, Site, each_launch
+from vxc.passes.launches import Launched, Site, some_launches
 from vxc.passes.nest import is_parallel
 from vxc.semantics import Order
 
@@ -58,7 +58,7 @@ def run(plan: Plan, context: Context) -> Plan:
         text = f"rows of up to {extent.most:,} elements, {numbers}have a launch of their own, {name}, whose lanes can keep them"
         context.applied(text, kernel.name, reduce.loc)
 
-    return each_launch(plan, of)
+    return some_launches(plan, of)
 
 
 def _reason_against(order: Order, rows: Rows) -> str:

@@ -72,7 +72,7 @@ def _device_bound(kernel: Kernel, loop: Inst) -> Diagnostic:
 
 
 def each_launch(plan: Plan, of: Callable[[Site], Iterator[Launched]]) -> Plan:
-    """The plan with what `of` gives in the place of each launch, and with the launch as it was where that is nothing."""
+    """The plan with what `of` gives in the place of each launch."""
     entries, kernels = Builder(names(plan.params)), []
     rewriter, taken = Rewriter(entries), {k.name for k in plan.kernels}
     for entry in plan.entries:
@@ -82,12 +82,20 @@ def each_launch(plan: Plan, of: Callable[[Site], Iterator[Launched]]) -> Plan:
         kernel, b = plan.kernel(entry.attr("kernel")), entries.at(entry.loc)
         blocks, *passed = map(rewriter, entry.operands)
         site = Site(kernel, b, dict(zip(kernel.params, passed)), taken)
-        before = len(kernels)
         for made, times in of(site):
             kernels.append(made)
             grid = times if blocks == ONCE else blocks if times == ONCE else b.emit("mul", blocks, times)
             b.emit("launch", grid, *(site.arguments[p] for p in made.params), kernel=made.name)
-        if len(kernels) == before:
-            kernels.append(kernel)
-            rewriter.copy(entry)
     return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+
+
+def some_launches(plan: Plan, of: Callable[[Site], Iterator[Launched]]) -> Plan:
+    """The same, with launches for which `of` gives nothing as they were."""
+
+    def all_of(site: Site) -> Iterator[Launched]:
+        found = of(site)
+        first = next(found, None)
+        yield first or (site.kernel, ONCE)
+        yield from found
+
+    return each_launch(plan, all_of)

@@ -23,7 +23,7 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
-from vxc.passes.launches import Launched, Site, each_launch
+from vxc.passes.launches import Launched, Site, some_launches
 from vxc.passes.nest import nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.split_reductions import reason_against
@@ -53,7 +53,7 @@ def run(plan: Plan, context: Context) -> Plan:
             yield _narrowed(site.kernel, reduce, part, name), _blocks(site.b, site.arguments[reduce.operands[1]], part)
             context.applied(f"{reduce.attr('op')} of rows of {_words(part)}: a launch of its own, {name}", site.kernel.name, reduce.loc)
 
-    return each_launch(plan, of)
+    return some_launches(plan, of)
 
 
 def _ranges(kernel: Kernel) -> tuple[Inst, list[_Range]] | None:

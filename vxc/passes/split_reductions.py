@@ -45,8 +45,7 @@ def run(plan: Plan, context: Context) -> Plan:
             context.applied(text, kernel.name, split.inst.loc)
             yield split.parts_kernel(), ONCE
             kernel = split.fold_kernel()
-        if kernel is not site.kernel:
-            yield kernel, ONCE
+        yield kernel, ONCE
 
     return each_launch(plan, of)
 

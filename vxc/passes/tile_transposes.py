@@ -29,7 +29,7 @@ from vxc.analysis.vector_width import BYTES
 from vxc.ir.kernel import Const, Inst, Kernel, Operand
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
-from vxc.passes.launches import ONCE, Launched, Site, each_launch
+from vxc.passes.launches import ONCE, Launched, Site, some_launches
 from vxc.passes.nest import Nest, nest_of
 from vxc.passes.prove_parallel_text import source_name
 from vxc.passes.transposed_tiles import LANES, Shape, tiled
@@ -40,7 +40,7 @@ FEW = 64  # iterations: half the side of a tile, below which most of it would be
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    return each_launch(plan, lambda site: _tiled(site, context))
+    return some_launches(plan, lambda site: _tiled(site, context))
 
 
 def _tiled(site: Site, context: Context) -> Iterator[Launched]:
