@@ -77,8 +77,8 @@ def generate(seed: int, size: int = SIZE) -> Program:
 def kernel(
     dice: random.Random, size: int, name: str, tag: str = "", dims: list[Dim] | None = None, first: Make | None = None
 ) -> Kernel:
-    """A kernel of about `size` statements. `tag` keeps its functions apart from another kernel's; `dims`, and what makes the first nest, are
-    used where they are given.
+    """A kernel of about `size` statements. `tag` keeps its functions apart from another kernel's; `dims`, and what makes the first
+    nest, are used where they are given.
     """
     s = State(dice, size, expr, STATEMENTS, tag)
     choose_dims(s, dims)
