@@ -1,12 +1,14 @@
-"""Frozen dataclasses that are quick to make: the compiler has more than a hundred, which are all made before it can compile anything.
+"""Dataclasses that are quick to make: the compiler has some two hundred, which are all made before it can compile anything.
 
-`dataclass(frozen=True)` writes and compiles six methods for each class. Here `__init__` alone is written, and the others are shared. They
-look fields up by name, so what is made or compared very often (instructions, values, accesses) is rather a frozen dataclass.
+`dataclass` writes and compiles up to six methods for each class. Here `__init__` alone is written, when the class is first called, which
+most are not in a process that compiles one kernel; the others are shared. Those look fields up by name, so what is compared very often
+(instructions, values, accesses) is rather a frozen dataclass.
 """
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import Any, NoReturn, dataclass_transform
 
 
@@ -16,23 +18,68 @@ def record(cls):
 
     What a class defines itself is left as it is.
     """
-    for name, method in _SHARED.items():
+    return _made(cls, _FROZEN | _COMPARED)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def entity(cls):
+    """Class decorator: a record that is equal to itself alone."""
+    return _made(cls, _FROZEN)
+
+
+@dataclass_transform()
+def state(cls):
+    """Class decorator: a record whose fields may be set, and which therefore has no hash: as `dataclass`."""
+    return _made(cls, {**_COMPARED, "__hash__": None})
+
+
+def late(cls):
+    """Gives a dataclass made with `init=False` the `__init__` that it is called with, written at the first call."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        cls.__init__ = _initialiser(cls)
+        cls.__init__(self, *values, **named)
+
+    cls.__init__ = __init__
+    return cls
+
+
+def keep(self: Any, name: str, value: Any = None) -> NoReturn:
+    """`__setattr__` and `__delattr__` of what is frozen."""
+    raise FrozenInstanceError(f"cannot change field {name!r}")
+
+
+def _made(cls: type, methods: Mapping[str, Any]) -> type:
+    for name, method in methods.items():
         if name not in cls.__dict__:
             setattr(cls, name, method)
     cls.__doc__ = cls.__doc__ or cls.__name__  # `dataclass` would write one, which takes as long as a method
-    return dataclass(eq=False, repr=False)(cls)
+    return late(dataclass(init=False, eq=False, repr=False)(cls))
 
 
-def keep(self: Any, name: str) -> NoReturn:
-    """`__delattr__` of what is frozen."""
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-def _set_once(self: Any, name: str, value: Any) -> None:
-    """A field is set when the record is made, and then never again."""
-    if name in self.__dict__ or name not in self.__dataclass_fields__:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-    self.__dict__[name] = value
+def _initialiser(cls: type) -> Callable[..., None]:
+    """`__init__` as `dataclass` writes it: fields in order, those that are `kw_only` behind, and at last `__post_init__`."""
+    scope: dict[str, Any] = {"_set": object.__setattr__, "_new": object()}
+    given: dict[bool, list[str]] = {False: [], True: []}
+    lines = []
+    for field in fields(cls):
+        name, value = field.name, field.name
+        if field.default is not MISSING:
+            scope[f"_default_{name}"] = field.default
+            value = f"{name}=_default_{name}"
+        elif field.default_factory is not MISSING:
+            scope[f"_make_{name}"] = field.default_factory
+            value = f"{name}=_new"
+            lines.append(f"    if {name} is _new: {name} = _make_{name}()")
+        given[field.kw_only].append(value)
+        lines.append(f"    _set(self, {name!r}, {name})")
+    behind = ["*", *given[True]] if given[True] else []
+    if hasattr(cls, "__post_init__"):
+        lines.append("    self.__post_init__()")
+    exec("\n".join([f"def __init__({', '.join(['self', *given[False], *behind])}):", *lines, "    pass"]), scope)
+    made = scope["__init__"]
+    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    return made
 
 
 def _values(self: Any) -> tuple[Any, ...]:
@@ -49,8 +96,9 @@ def _hash(self: Any) -> int:
 
 
 def _text(self: Any) -> str:
-    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
-    return f"{type(self).__qualname__}({fields})"
+    named = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    return f"{type(self).__qualname__}({named})"
 
 
-_SHARED = {"__setattr__": _set_once, "__delattr__": keep, "__eq__": _equal, "__hash__": _hash, "__repr__": _text}
+_FROZEN = {"__setattr__": keep, "__delattr__": keep, "__repr__": _text}
+_COMPARED = {"__eq__": _equal, "__hash__": _hash, "__repr__": _text}

@@ -7,7 +7,6 @@ each thread's accesses are known in every iteration, and whether the elements ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import NamedTuple, Union
 
@@ -20,6 +19,7 @@ from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import Dim, Layout, distribution, parse
 from vxc.layout.places import IN_A_ROW, Held, Places, held, places
+from vxc.record import entity
 from vxc.semantics import Order
 from vxc.target import WARP
 
@@ -48,7 +48,7 @@ class Foreign(NamedTuple):
 Access = Union[Own, Shuffle, Foreign]
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Run:
     """A loop as its threads run it: `table` [slot digits, highest first.., thread] is its index, -1 where a thread has no iteration."""
 

@@ -11,6 +11,7 @@ from vxc.diag import Diagnostic, Label, VxcError
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.typed import Stmt, Symbol
+from vxc.record import state
 from vxc.source import Source, Span
 
 UNKNOWN = object()  # bound to a name whose definition was rejected: it is known, and nothing more is said about it
@@ -85,7 +86,7 @@ def in_block(at: At) -> bool:
     return in_grid(at) and "parallel" not in at.loops
 
 
-@dataclass
+@state
 class State:
     """One kernel being checked."""
 

@@ -6,7 +6,6 @@ the slot, which is what a loop over a thread's own elements counts by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
@@ -14,13 +13,13 @@ import numpy as np
 
 from vxc.layout.digits import Digit, fit, total
 from vxc.layout.layout import Dim, Layout, Program
-from vxc.record import record
+from vxc.record import entity, record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
 KEPT = 512  # answers that are remembered
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Places:
     """[elements in row-major order, replicas]: the thread and slot of each."""
 

@@ -7,7 +7,7 @@ or, if that is cheaper than to keep the tile in shared memory, by an exchange.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Kernel
 from vxc.ir.ops import accesses
+from vxc.record import state
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
@@ -32,7 +33,7 @@ def too_large(size: int) -> str | None:
     return f"it would take {size // 4} registers of each thread, more than {REGISTERS}" if size > 4 * REGISTERS else None
 
 
-@dataclass
+@state
 class Choice:
     """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of
     others' elements.

@@ -14,7 +14,7 @@ of unknown length as TRIPS. The figures rank candidates; they are no prediction 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -26,6 +26,7 @@ from vxc.ir.ops import accesses
 from vxc.layout.banks import NOWHERE, cycles, different
 from vxc.layout.places import Places
 from vxc.passes.layout_roots import Layouts
+from vxc.record import state
 from vxc.target import WARP
 
 SIZE, TRIPS = 1 << 12, 8
@@ -35,7 +36,7 @@ GAPS = (0, 4, 16)  # bytes behind a row
 WIDEST = 16  # bytes of an access
 
 
-@dataclass
+@state
 class Cost:
     """`banks` are the turns for each array, by how its rows lie."""
 

@@ -8,7 +8,7 @@ is held by all its lanes. Tiles with a layout of the author's have it under ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
 from vxc.layout.layout import flattened, parse, spread
 from vxc.layout.places import Places, places, written
+from vxc.record import state
 from vxc.semantics import Order
 
 STRICT, COMMON, FREE = "strict", "common", "free"
@@ -41,7 +42,7 @@ class Touch(NamedTuple):
     mode: str
 
 
-@dataclass
+@state
 class Layouts:
     """Where the elements of tiles are, and the iterations of loops over lanes, by position."""
 
