@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from itertools import groupby
 from math import prod
 
 import numpy as np
 
-from vxc.analysis.ownership import Ownership, Run
+from vxc.analysis.ownership import Ownership, Runs
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Operand
 from vxc.ir.ops import accesses
@@ -77,6 +78,7 @@ class Costs:
     def __init__(self, ownership: Ownership):
         self.ownership, self.insts = ownership, ownership.insts
         self._turns: dict[tuple, np.ndarray] = {}
+        self._issued: dict[Runs, float] = {}
 
     def weight(self, at: int) -> float:
         """How often a position is come to, by serial loops around it."""
@@ -93,26 +95,35 @@ class Costs:
         """What the given loops cost but for their accesses to tiles: global memory, shared arrays, instructions."""
         cost = Cost()
         for loop in outermost:
-            for at in self.ownership.regions.body(loop):
-                runs = self.ownership.runs(at, layouts.loops)
+            for _, body in groupby(self.ownership.regions.body(loop), self.ownership.around):
+                positions = [*body]
+                runs = self.ownership.runs(positions[0], layouts.loops)
                 if isinstance(runs, str):
                     continue
-                exists = self.ownership.points(runs)[1]
-                busy = _warps(np.where(exists, 0, NOWHERE)) < NOWHERE
-                by_warp = busy.any(axis=-1).reshape(-1, busy.shape[-2]).sum(axis=0)
-                cost.issue += self.weight(at) * max(by_warp.sum() / SCHEDULERS, by_warp.max())
-                for access in accesses(self.insts[at]):
-                    if access.buffer.space in GLOBAL:
-                        cost.sectors += self.weight(at) * self.sectors(runs, access.buffer, access.box)
-                    elif access.buffer.space == "shared":
-                        cost.access(access.buffer.name, self.turns(at, access.buffer, access.box, layouts))
+                issue = self._issue(runs)
+                for at in positions:
+                    weight = self.weight(at)
+                    cost.issue += weight * issue
+                    for access in accesses(self.insts[at]):
+                        if access.buffer.space in GLOBAL:
+                            cost.sectors += weight * self.sectors(runs, access.buffer, access.box)
+                        elif access.buffer.space == "shared":
+                            cost.access(access.buffer.name, self.turns(at, access.buffer, access.box, layouts))
         return cost
 
-    def sectors(self, runs: Sequence[Run], buffer: Buffer, box: Sequence[Operand]) -> float:
+    def _issue(self, runs: Runs) -> float:
+        """Of an instruction in these loops, come to once."""
+        if runs not in self._issued:
+            busy = _warps(runs.exists, False).any(axis=-1)
+            by_warp = busy.reshape(-1, busy.shape[-1]).sum(axis=0)
+            self._issued[runs] = max(by_warp.sum() / SCHEDULERS, by_warp.max())
+        return self._issued[runs]
+
+    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
         """Moved by one coming to an access to global memory, by all warps."""
         numbers = self._numbers(runs, box, _strides(buffer))
         sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
-        in_a_row = runs[-1].held.run
+        in_a_row = runs.loops[-1].held.run
         if in_a_row > 1:  # one request, or several that find in the cache what the first brought
             sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
         return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
@@ -125,9 +136,9 @@ class Costs:
             around = self.ownership.around(at)
             counts = [self.ownership.count(loop) or TRIPS for loop in around]
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
-        key = (at, buffer.name, *(run.held for run in runs))
+        key = (at, buffer.name, runs)
         if key not in self._turns:
-            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
+            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs.loops[-1].held.run)
         return self._turns[key]
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
@@ -136,15 +147,10 @@ class Costs:
         slots[where.slot[:, 0], where.thread[:, 0]] = np.arange(len(where.slot))
         return self.weight(at) * _turns(slots, tile)
 
-    def _numbers(self, runs: Sequence[Run], box: Sequence[Operand], strides: Sequence[int]) -> np.ndarray:
+    def _numbers(self, runs: Runs, box: Sequence[Operand], strides: Sequence[int]) -> np.ndarray:
         """[digits.., thread]: elements in memory order, NOWHERE where there is none."""
-        known, exists = self.ownership.points(runs)
-        known = dict(known)
-        flat = np.zeros(exists.shape, np.int64)
-        with np.errstate(all="ignore"):
-            for x, stride in zip(box, strides):
-                flat = flat + self.ownership.evaluate(x, known, np.asarray(0)).astype(np.int64) * stride
-        return np.where(exists, flat, NOWHERE)
+        number = self.ownership.numbers(runs.chain, box, strides, unknown=True)
+        return np.where(runs.exists, number.take(runs.iterations), NOWHERE)
 
 
 def _strides(buffer: Buffer) -> list[int]:
@@ -152,10 +158,10 @@ def _strides(buffer: Buffer) -> list[int]:
     return sizes if buffer.strides else [prod(sizes[at + 1 :]) for at in range(len(sizes))]
 
 
-def _warps(x: np.ndarray) -> np.ndarray:
-    """[.., warps, 32] of [.., threads]."""
+def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
+    """[.., warps, 32] of [.., threads]; `nothing` is what threads have that there are not."""
     missing = -x.shape[-1] % WARP
-    padded = np.concatenate([x, np.full((*x.shape[:-1], missing), NOWHERE)], axis=-1) if missing else x
+    padded = np.concatenate([x, np.full((*x.shape[:-1], missing), nothing)], axis=-1) if missing else x
     return padded.reshape(*padded.shape[:-1], -1, WARP)
 
 
