@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple, Union
 
 import numpy as np
@@ -52,10 +52,13 @@ Access = Union[Own, Shuffle, Foreign]
 
 @entity
 class Run:
-    """A loop as its threads run it: `table` [slot digits, highest first.., thread] is its index, -1 where a thread has no iteration."""
+    """A loop as its threads run it: `where` its iterations are; `table` [slot digits, highest first.., thread] is its index, -1 where a
+    thread has no iteration.
+    """
 
     at: int
     index: Value
+    where: Places
     held: Held
     table: np.ndarray
 
@@ -171,7 +174,7 @@ class Ownership:
             if made is None or isinstance(made, str):
                 return made or "no sum of digits says which iterations a thread has"
             table = made[1] if team == self.threads else made[1][..., np.arange(self.threads) % team]
-            found.append(Run(loop, inst.result, made[0], table))
+            found.append(Run(loop, inst.result, where, made[0], table))
             counts.append(count)
             if inst.attr("map") == "teams":
                 team = inst.attr("lanes")
@@ -241,6 +244,8 @@ class Ownership:
             return Foreign("an index depends on more than the loops over threads")
         if number.max() >= len(where.thread) or number.min() < 0:
             return Foreign("an index may lie outside of it")
+        if [run.where for run in runs.loops] == [where] and np.array_equal(number, np.arange(len(number))):
+            return _by_digits(runs.loops[0])
         element = number.take(runs.iterations)
         exists = np.broadcast_to(runs.exists, element.shape)
         thread = np.broadcast_to(np.arange(self.threads), element.shape)
@@ -262,12 +267,19 @@ class Ownership:
         return Shuffle(tuple(sorted(slots)))
 
 
+def _by_digits(run: Run) -> Own:
+    """What an access is by which each iteration comes to the element of its number, where the elements are where the iterations are."""
+    factors = [prod(run.held.radices[at + 1 :]) for at in range(len(run.held.radices))]
+    used = zip(factors, run.held.radices)
+    return Own((0, *(factor if radix > 1 and factor < run.where.slots else 0 for factor, radix in used)), True)
+
+
 def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Places) -> Own | None:
     """The slots that are accessed, where each thread holds what it accesses, and its slots follow the digits of its loops."""
-    mine = where.thread[element] == thread[..., None]
+    mine = where.thread.take(element, axis=0) == thread[..., None]
     if not (mine.any(axis=-1) | ~exists).all():
         return None
-    slot = where.slot[element]
+    slot = where.slot.take(element, axis=0)
     slot = slot[..., 0] if where.replicas == 1 else np.take_along_axis(slot, mine.argmax(axis=-1)[..., None], axis=-1)[..., 0]
     slot = np.where(exists, slot, -1)
     by_digits = slot.max(axis=-1)

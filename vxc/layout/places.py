@@ -85,7 +85,7 @@ def written(thread: np.ndarray, slot: np.ndarray) -> Places | None:
 def _program(x: np.ndarray) -> Program | None:
     """The expression over e and r that gives x[e, r]."""
     elements, replicas = fit(x[:, 0]), fit(x[0])
-    if elements is None or replicas is None or (x != x[:, :1] + x[:1] - x[0, 0]).any():
+    if elements is None or replicas is None or x.shape[1] > 1 and (x != x[:, :1] + x[:1] - x[0, 0]).any():
         return None
     digits = [(d, "e", len(x)) for d in reversed(elements)] + [(d, "r", x.shape[1]) for d in reversed(replicas)]
     digits = sorted((digit for digit in digits if digit[0].stride), key=lambda digit: digit[0].stride < 0)

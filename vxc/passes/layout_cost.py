@@ -24,7 +24,7 @@ from vxc.analysis.ownership import Ownership, Runs
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Operand
 from vxc.ir.ops import accesses
-from vxc.layout.banks import NOWHERE, cycles, different
+from vxc.layout.banks import NOWHERE, cycles, different, nowhere
 from vxc.layout.places import Places
 from vxc.passes.layout_roots import Layouts
 from vxc.record import state
@@ -138,19 +138,19 @@ class Costs:
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
         key = (at, buffer.name, runs)
         if key not in self._turns:
-            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs.loops[-1].held.run)
+            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer), np.int32), buffer, runs.loops[-1].held.run)
         return self._turns[key]
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
-        slots = np.full((where.slots, self.ownership.threads), NOWHERE)
+        slots = np.full((where.slots, self.ownership.threads), nowhere(np.int32), np.int32)
         slots[where.slot[:, 0], where.thread[:, 0]] = np.arange(len(where.slot))
         return self.weight(at) * _turns(slots, tile)
 
-    def _numbers(self, runs: Runs, box: Sequence[Operand], strides: Sequence[int]) -> np.ndarray:
-        """[digits.., thread]: elements in memory order, NOWHERE where there is none."""
-        number = self.ownership.numbers(runs.chain, box, strides, unknown=True)
-        return np.where(runs.exists, number.take(runs.iterations), NOWHERE)
+    def _numbers(self, runs: Runs, box: Sequence[Operand], strides: Sequence[int], dtype: type = np.int64) -> np.ndarray:
+        """[digits.., thread]: elements in memory order, that of `nowhere` where there is none."""
+        number = self.ownership.numbers(runs.chain, box, strides, unknown=True).astype(dtype)
+        return np.where(runs.exists, number.take(runs.iterations), number.dtype.type(nowhere(dtype)))
 
 
 def _strides(buffer: Buffer) -> list[int]:
@@ -167,13 +167,13 @@ def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
 
 def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
     """Of accesses to these elements, `run` at a time where they follow one another in memory."""
-    size, row = buffer.dtype.bytes, buffer.shape[-1].value
+    size, row, none = buffer.dtype.bytes, buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
+    exists = numbers < none
     if run > 1:
-        first, exists = numbers[..., :1, :], numbers < NOWHERE
+        first = numbers[..., :1, :]
         whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
-        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < NOWHERE] % run).any():
-            numbers, row, size = first // run, max(row // run, 1), size * run
-            numbers = np.where(first < NOWHERE, numbers, NOWHERE)
-    rows = numbers // row
-    lie = [np.where(numbers < NOWHERE, numbers * size + rows * -(-gap // size) * size, NOWHERE) for gap in GAPS]
-    return np.array([cycles(_warps(byte).reshape(-1, WARP), size).sum() for byte in lie], float)
+        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < none] % run).any():
+            numbers, row, size, exists = first // run, max(row // run, 1), size * run, first < none
+    gaps = np.array([-(-gap // size) * size for gap in GAPS], numbers.dtype).reshape(-1, *[1] * numbers.ndim)
+    lie = np.where(exists, numbers * size + numbers // row * gaps, none)
+    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)
