@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pytest
 
-from vxc.record import entity, record, state
+from vxc.record import entity, record, state, value
 
 
 @record
@@ -113,3 +113,38 @@ def test_it_is_called_as_a_dataclass_is(make):
 def test_its_fields_are_given_as_those_of_a_dataclass():
     assert More(1, [2], 6, z=7) == More(1, y=[2], w=6, z=7) != More(1, [2], 6)
     assert [*inspect.signature(More).parameters] == ["x", "y", "w", "z"]
+
+
+@value
+class Slots:
+    x: int
+    y: int = 2
+    z: int = field(default=0, compare=False, repr=False)
+
+
+@value
+class Own:
+    x: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Own)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_a_value_equals_hashes_and_prints_as_a_frozen_dataclass_with_slots():
+    assert Slots(1) == Slots(1, 2, 7) != Slots(2) and Slots(1) != Plain(1) and Slots(1) != (1, 2)
+    assert hash(Slots(1, z=7)) == hash(Plain(1)) and repr(Slots(1, z=7)) == repr(Plain(1)).replace("Plain", "Slots")
+    assert len({Own(1), Own(2)}) == 1 and not hasattr(Slots(1), "__dict__")
+
+
+def test_a_value_is_frozen_and_may_be_copied():
+    one = Slots(1, 2, 3)
+    for name in ("x", "other"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(one, name, 5)
+        with pytest.raises(FrozenInstanceError, match=name):
+            delattr(one, name)
+    for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, x=1)):
+        assert copied == one and copied.z == 3 and copied is not one

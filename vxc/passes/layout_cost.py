@@ -138,7 +138,8 @@ class Costs:
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
         key = (at, buffer.name, runs)
         if key not in self._turns:
-            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer), np.int32), buffer, runs.loops[-1].held.run)
+            numbers = self._numbers(runs, box, _strides(buffer), np.int32)
+            self._turns[key] = self.weight(at) * _turns(numbers, buffer, runs.loops[-1].held.run)
         return self._turns[key]
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
