@@ -20,7 +20,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import Dim, Layout, distribution, parse
-from vxc.layout.places import IN_A_ROW, Held, Places, held, places
+from vxc.layout.places import IN_A_ROW, Held, Places, different, held, places
 from vxc.record import entity
 from vxc.semantics import Order
 from vxc.target import WARP
@@ -290,8 +290,8 @@ def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Pla
         return None
     if where.replicas == 1:
         return Own(slots, True)
-    reached, pairs = np.unique(element[exists]), np.unique(element[exists] * (int(thread.max()) + 1) + thread[exists])
-    return Own(slots, len(pairs) == len(reached) * where.replicas)
+    reached, pairs = different(element[exists]), different(element[exists] * (int(thread.max()) + 1) + thread[exists])
+    return Own(slots, pairs == reached * where.replicas)
 
 
 def _linear(slot: np.ndarray, known: np.ndarray) -> Slots | None:

@@ -39,6 +39,12 @@ class Places:
         return np.array_equal(self.thread, other.thread) and np.array_equal(self.slot, other.slot)
 
 
+def different(values: np.ndarray) -> int:
+    """How many different values there are, without `np.unique`, which imports all of `numpy.ma`."""
+    values = np.sort(values, axis=None)
+    return int(np.count_nonzero(values[1:] != values[:-1])) + bool(values.size)
+
+
 @lru_cache(KEPT)
 def places(layout: Layout, shape: tuple[int, ...]) -> Places:
     """A layout of `[i, j]` for an array of two dimensions, or of `[e]`, the element's number in row-major order, for any array."""

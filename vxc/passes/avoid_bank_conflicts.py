@@ -59,12 +59,12 @@ class _Cost:
         costs = np.zeros((len(placements), 3))
         for width, offsets, weights in self.groups:
             pieces = np.array([min(width, p.run or width) for p in placements])
-            for piece in np.unique(pieces):
+            for piece in sorted({*pieces.tolist()}):
                 chosen = np.flatnonzero(pieces == piece)
-                for first in range(0, width, int(piece)):
+                for first in range(0, width, piece):
                     lie = places([placements[c] for c in chosen], offsets + first)
                     byte = np.where(offsets < 0, np.array(nowhere(lie.dtype), lie.dtype), lie * self.size)
-                    phases = cycles(byte.reshape(-1, WARP), int(piece) * self.size).reshape(len(chosen), len(offsets), -1)
+                    phases = cycles(byte.reshape(-1, WARP), piece * self.size).reshape(len(chosen), len(offsets), -1)
                     runs = phases > 0
                     costs[chosen] += np.stack([weights @ x.T for x in (phases.sum(axis=2), runs.sum(axis=2), runs.any(axis=2))], axis=1)
         return costs

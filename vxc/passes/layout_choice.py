@@ -16,6 +16,7 @@ from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Kernel
 from vxc.ir.ops import accesses
 from vxc.record import state
+from vxc.layout.places import different
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
@@ -138,7 +139,7 @@ class Chooser:
             choice.shared[name] = met
             return
         exchanged, shuffled = [], []
-        full = where.slots * self.ownership.threads == len(np.unique(where.thread * where.slots + where.slot))
+        full = where.slots * self.ownership.threads == different(where.thread * where.slots + where.slot)
         for touch in touches:
             found = self.ownership.access(touch.at, buffer, touch.box, where, choice.layouts.loops)
             if isinstance(found, Own) and (touch.mode == "r" or found.whole):
