@@ -139,8 +139,9 @@ def test_control():
     with b.loop(0, N, kind="serial"):
         b.emit("barrier", scope="block")
     kernel = b.build("k", [N, S, X], stage="thread", attrs=[("threads", 64)])
-    control = uniformity(kernel).control
-    assert [control[i] for i, inst in enumerate(kernel.insts) if inst.op == "barrier"] == [1, 4, BLOCK]
+    barriers = [i for i, inst in enumerate(kernel.insts) if inst.op == "barrier"]
+    for control in (uniformity(kernel).control, *(uniformity(kernel, asked=some).control for some in (barriers, barriers[1:]))):
+        assert [control.get(i) for i in barriers][-2:] == [4, BLOCK] and control.get(barriers[0], 1) == 1
 
 
 @pytest.mark.parametrize("name", ["attention_flash", "flash_splitk", "gemm", "cumsum", "softmax"])
