@@ -64,7 +64,8 @@ class Tuned:
         return _again, (self._kernel, self._configs, self._options, tuple({**self._imported, **self._entries}.values()))
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self.choose(*args, **keywords)(*args, **keywords)
+        with translated():
+            return self.choose(*args, **keywords)(*args, **keywords)
 
     def choose(self, /, *args: Any, **keywords: Any) -> Kernel:
         """The kernel for such arguments, its configuration fixed; tunes where nothing is known. Calling that spares looking it up again.
@@ -89,7 +90,8 @@ class Tuned:
 
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """As `bind` of a kernel, in the configuration for these arguments."""
-        return self.choose(*args, **keywords).bind(*args, **keywords)
+        with translated():
+            return self.choose(*args, **keywords).bind(*args, **keywords)
 
     def compile(self, /, *shapes: Any, target: Any = None, **named: Any) -> Compiled:
         """As `compile` of a kernel, in the configuration that is known for such shapes: of this process, of a record, of the cache.
@@ -106,8 +108,8 @@ class Tuned:
                 shown = self._about(views, "", arch).shapes or "arrays of any shape"
                 way_out = "call it with such arrays on the device, or `load` a record of a machine where that was done"
                 raise untunable(f"`{self.name}` was not tuned for {shown} on {arch}", way_out)
-        chosen = self._variant(found.chosen)
-        return Kernel(chosen._calls.recipe, chosen._signature, arch).compile(*shapes, **named)
+            chosen = self._variant(found.chosen)
+            return Kernel(chosen._calls.recipe, chosen._signature, arch).compile(*shapes, **named)
 
     def as_torch_op(self, name: str, *, out: bool = False) -> Any:
         """As `as_torch_op` of a kernel; tunes when the operator is first run with such tensors, not when it is traced."""
@@ -277,8 +279,8 @@ def autotune(
     Raises `LaunchError` E0719 for arguments that make no sense, E0703, E0708 and E0709 for a sample that is no call of the kernel, E0710
     for a record that is none, `CompileError` E0218 for a value of the wrong kind. What a function of the user raises is the cause of E0719.
     """
-    expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
     with translated():
+        expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
         configs = candidates(kernel._signature, axes_of(axes, more), where)
         tuned = Tuned(kernel, configs, options_of(kernel.name, kernel._calls.params, sample, reference, rounds, seconds))
         if record is not None:
