@@ -72,7 +72,7 @@ class Front:
         self.text = "\n".join(self._text())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
-            "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()), "_seen": (None,),
+            "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()), "_seen": None,
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
@@ -276,7 +276,8 @@ class Front:
         return outs[0] if len(outs) == 1 else f"({', '.join(outs)})" if outs else "None"
 
     def _row_columns(self, arrays: list[str], new: list[str]) -> str:
-        return ", ".join([*self._class(), *(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)])
+        own = [*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)]
+        return ", ".join([*self._class(), *own])
 
     def _values(self, names: dict[str, str]) -> str:
         """What is packed, in the order of the plan: addresses, then scalars."""
@@ -294,12 +295,13 @@ class Front:
         """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
         now = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
         return [
-            f"if _seen == (_queue, {now}, _device):",
+            f"_now = {now}, _queue, _device",
+            "if _now == _seen:",
             "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
             "    _launch.slot = _slot",  # held as long as the launch
             f"    {'_last_full' if self._same else '_full[_key]'} = {', '.join(self._class())}, _queue, {now}, _launch, _row",
             "    return _launch()[0]",
-            f"_seen = _queue, {now}, _device",
+            "_seen = _now",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:

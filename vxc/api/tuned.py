@@ -185,7 +185,8 @@ class Tuned:
 
     def _kept(self, about: About, inputs: Mapping[str, ArrayView]) -> Entry | None:
         """What the cache has, checked with what is checked with here."""
-        return tune_record.kept(about, self._checked_with(inputs), self._configs) if self._kernel._calls.recipe.alone else None
+        keepable = tune_record.keepable(self._kernel._calls.recipe)
+        return tune_record.kept(about, self._checked_with(inputs), self._configs) if keepable else None
 
     def _trusted(self, entry: Entry, inputs: Mapping[str, ArrayView], problem: Problem | None) -> Entry | None:
         """An entry that was checked with what is checked with here, or now is, and is right: on the device of a problem, or, without one,
@@ -225,7 +226,7 @@ class Tuned:
         calls, checked = self._kernel._calls, self._checked_with(inputs)
         variants = {config: self._variant(config)._calls for config in self._configs}
         found = tuned_for(about, checked, calls, variants, problem, self._options, self._question(inputs))
-        if calls.recipe.alone:
+        if tune_record.keepable(calls.recipe) and tune_record.digest(calls.recipe) == about.text:  # no file was changed meanwhile
             tune_record.keep(found, self._configs)
         return found
 
