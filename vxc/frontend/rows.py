@@ -16,6 +16,7 @@ from vxc.dtypes import I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.scope import At, State, error, fail, label
 from vxc.frontend.typed import Array, Const, Expr, LetIn, Load, Symbol, Var
+from vxc.record import entity
 from vxc.source import Span
 
 
@@ -64,7 +65,7 @@ class Row:
         return tuple(LetIn(lets, body, span) for body in bodies) if lets else bodies
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class RowLet:
     """A row-valued `let`: its text, where it stands, its element's name and type, and its shape (that of `row`).
 

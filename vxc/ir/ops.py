@@ -212,6 +212,7 @@ assert len(OPS) == len(_ROWS) + len(_SCALARS), "two rows of one name"
 TERMINATES = ("break", "continue")
 RING_OPS = tuple(name for name, row in OPS.items() if row.operands == _RING)
 DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
+TOGETHER = frozenset(name for name, row in OPS.items() if row.scope != "thread" and row.result != "buffer")  # done by a block or group
 
 
 _ACCESSES = {name: (tuple(row.access.split(",")), "idx*" in row.operands) for name, row in OPS.items() if row.access}
