@@ -183,7 +183,7 @@ def test_the_interpreter_takes_any_strides_and_narrow_types():
 
 
 def test_tensors_of_torch_run_on_the_cpu():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'vxc[torch]'")
     softmax = vxc.load("samples/softmax.vx").softmax
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         x = torch.randn(5, 9).to(dtype)
@@ -193,7 +193,7 @@ def test_tensors_of_torch_run_on_the_cpu():
 
 
 def test_the_check_of_torch_tells_tensors_apart():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'vxc[torch]'")
     x, y = torch.zeros(4, 5), torch.zeros(5)
     guarded = _torch_same(torch)
     if guarded is None:

@@ -181,6 +181,24 @@ def test_a_captured_call_replays(torch, text):
         assert torch.equal(y, x + 1 if text is SHIFT else x * 2 + 1)
 
 
+def test_outputs_that_a_call_allocates_are_as_torch_makes_them(torch):
+    k, x = vxc.kernel(SHIFT), torch.zeros(1000, device="cuda")
+    k(x, 1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = k(k(x, 1), 1)
+    x.fill_(4)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, x + 2)
+    made, like = k(x, 1), torch.empty_like(x)
+    assert (made.device, made.dtype, made.stride(), made.requires_grad) == (like.device, like.dtype, like.stride(), False)
+    with torch.inference_mode():
+        assert k(x, 1).is_inference() and torch.empty_like(x).is_inference()
+    freed = k(x, 1).data_ptr()
+    assert k(x, 1).data_ptr() == freed  # of torch's pool
+
+
 def test_a_program_of_two_launches(torch):
     chain = vxc.kernel(CHAIN)
     for size in (10, 100_000, 10):
