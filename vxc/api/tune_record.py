@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class About:
     arch: str
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of
     its code) and of NVRTC, `origin` says where it is from.

@@ -24,9 +24,9 @@ class Job:
     max_registers: int | None
     line_info: bool
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """What the machine code is kept under. Raises `VxcError` E0601 without NVRTC."""
+        """What the machine code is kept under, by the NVRTC in use once one is loaded. Raises `VxcError` E0601 without NVRTC."""
         options = compile_options(self.arch, self.fp, max_registers=self.max_registers, line_info=self.line_info)
         return key_of("code", self.text, options, toolchain())
 
