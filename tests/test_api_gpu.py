@@ -75,6 +75,23 @@ def test_cupy_arrays_and_streams(full):
     assert cupy.array_equal(x[::-2], x[::2] + 1)
 
 
+def test_a_call_captured_by_cupy_replays():
+    cupy = pytest.importorskip("cupy")
+    k = vxc.kernel(SHIFT)
+    x, y = cupy.zeros(1000, cupy.float32), cupy.empty(1000, cupy.float32)
+    k(x, y, 1)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        k(x, y, 1)
+        k(x, y, 2)
+        graph = stream.end_capture()
+        for value in (3, 4):
+            x.fill(value)
+            graph.launch(stream)
+            stream.synchronize()
+            assert bool((y == value + 2).all())
+
+
 @pytest.fixture
 def pycuda():
     """PyCUDA with the primary context current."""
