@@ -1,4 +1,4 @@
-"""Calls within a function that `torch.compile` compiles: kernels are called as they are, between two graphs, and nothing of vxc is compiled.
+"""Calls within a function that `torch.compile` compiles: kernels are called as they are, between two graphs; nothing of vxc is compiled.
 
 That a kernel is part of a graph is what `as_torch_op` is for. Whether `torch.compile` is in use shows in what was imported.
 """
