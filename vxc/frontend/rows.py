@@ -48,6 +48,7 @@ class Row:
     lets: list[tuple[Symbol, Expr]] = field(default_factory=list)
     memo: dict[RowLet, Symbol] = field(default_factory=dict)
     loads: list[tuple[Array, tuple[bool, ...]]] = field(default_factory=list)  # arrays read; along each binder by unit steps?
+    steps: list[Expr] = field(default_factory=list)  # of its slices, where they are no constants
     scan: tuple[int, At, syntax.Call] | None = None  # axis of the scans in it, and where the first stands
 
     @property
@@ -169,6 +170,8 @@ def indices(at: At, row: Row | None, picks: list[Pick], span: Span) -> tuple[Exp
         if pick.extent is None:
             found.append(pick.start)
             continue
+        if not isinstance(pick.step, Const):
+            row.steps.append(pick.step)
         here = Var(next(binder)[0], at.place(span))
         found.append(dims.op("add", pick.start, dims.op("mul", here, pick.step, here.span), here.span))
     return tuple(found)

@@ -24,7 +24,8 @@ ALL = (TILE, TEAM, THREAD)
 MATHS = (TILE, TEAM)
 ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
-HELP = {"E0731": "a step is not 0"}  # the way out of what a check of a given code finds
+BACKWARDS = "a slice goes by steps of less than 1"
+HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
 
 
 class AttrDef(NamedTuple):
