@@ -2,14 +2,13 @@
 
 `dataclass` writes and compiles up to six methods for each class. Here `__init__` alone is written, when the class is first called, which
 most are not in a process that compiles one kernel; the others are shared. Those look fields up by name, so for what is compared very
-often (instructions, values, accesses) there is `value`.
+often (instructions, values, accesses) there is `value`, for which comparisons are written too, when they are first needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
-from operator import attrgetter
 from types import MemberDescriptorType
 from typing import Any, NoReturn, dataclass_transform
 
@@ -38,38 +37,33 @@ def state(cls):
 @dataclass_transform(frozen_default=True)
 def value(cls):
     """Class decorator: as `dataclass(frozen=True, slots=True)`, for what is made and compared very often."""
+    own = cls.__dict__
+    written = {name: write for name, write in _WRITTEN.items() if name not in own}
     for name, method in _SLOTTED.items():
-        if name not in cls.__dict__:
-            setattr(cls, name, method)
-    own, cls.__doc__ = {*cls.__dict__}, cls.__doc__ or cls.__name__
-    cls = late(dataclass(init=False, eq=False, repr=False, slots=True)(cls))
-    for name, method in _comparisons(attrgetter(*(field.name for field in fields(cls) if field.compare))).items():
         if name not in own:
             setattr(cls, name, method)
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    cls = late(dataclass(init=False, eq=False, repr=False, slots=True)(cls))
+    for name, write in written.items():
+        setattr(cls, name, _at_first(cls, name, write))
     return cls
-
-
-def _comparisons(of: Callable[[Any], Any]) -> dict[str, Callable]:
-    """Methods that compare by what `of` gives."""
-
-    def __eq__(self: Any, other: Any) -> bool:
-        return of(self) == of(other) if other.__class__ is self.__class__ else NotImplemented
-
-    def __hash__(self: Any) -> int:
-        return hash(of(self))
-
-    return {"__eq__": __eq__, "__hash__": __hash__}
 
 
 def late(cls):
     """Gives a dataclass made with `init=False` the `__init__` that it is called with, written at the first call."""
-
-    def __init__(self: Any, *values: Any, **named: Any) -> None:
-        cls.__init__ = _initialiser(cls)
-        cls.__init__(self, *values, **named)
-
-    cls.__init__ = __init__
+    cls.__init__ = _at_first(cls, "__init__", _initialiser)
     return cls
+
+
+def _at_first(cls: type, name: str, write: Callable[[type], Callable]) -> Callable:
+    """A method that puts the one that is written in its place when it is first called."""
+
+    def method(self: Any, *values: Any, **named: Any) -> Any:
+        made = write(cls)
+        setattr(cls, name, made)
+        return made(self, *values, **named)
+
+    return method
 
 
 def keep(self: Any, name: str, value: Any = None) -> NoReturn:
@@ -109,9 +103,29 @@ def _initialiser(cls: type) -> Callable[..., None]:
     behind = ["*", *given[True]] if given[True] else []
     if hasattr(cls, "__post_init__"):
         lines.append("    self.__post_init__()")
-    exec("\n".join([f"def __init__({', '.join(['self', *given[False], *behind])}):", *lines, "    pass"]), scope)
-    made = scope["__init__"]
-    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    return _method(cls, f"def __init__({', '.join(['self', *given[False], *behind])}):", [*lines, "    pass"], scope)
+
+
+def _equality(cls: type) -> Callable[[Any, Any], bool]:
+    """`__eq__` as `dataclass` writes it."""
+    test = ["    if other.__class__ is self.__class__:", f"        return {_tuple(cls, 'self')} == {_tuple(cls, 'other')}"]
+    return _method(cls, "def __eq__(self, other):", [*test, "    return NotImplemented"], {})
+
+
+def _hashing(cls: type) -> Callable[[Any], int]:
+    """`__hash__` as `dataclass` writes it."""
+    return _method(cls, "def __hash__(self):", [f"    return hash({_tuple(cls, 'self')})"], {})
+
+
+def _tuple(cls: type, of: str) -> str:
+    """The fields that count in comparisons."""
+    return f"({''.join(f'{of}.{field.name}, ' for field in fields(cls) if field.compare)})"
+
+
+def _method(cls: type, head: str, lines: Sequence[str], scope: dict[str, Any]) -> Callable:
+    exec("\n".join([head, *lines]), scope)
+    made = scope[head.removeprefix("def ").partition("(")[0]]
+    made.__qualname__, made.__module__ = f"{cls.__qualname__}.{made.__name__}", cls.__module__
     return made
 
 
@@ -145,3 +159,4 @@ def _text(self: Any) -> str:
 _FROZEN = {"__setattr__": keep, "__delattr__": keep, "__repr__": _text}
 _COMPARED = {"__eq__": _equal, "__hash__": _hash, "__repr__": _text}
 _SLOTTED = {**_FROZEN, "__getstate__": _state, "__setstate__": _restore}
+_WRITTEN = {"__eq__": _equality, "__hash__": _hashing}
