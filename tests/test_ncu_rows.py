@@ -5,7 +5,7 @@ from __future__ import annotations
 import ncu_rows
 import pytest
 from bench_rows import SOFTMAX, SUM, rows_of
-from ncu_rows import MARK, METRICS, STALLS, TIME, behind, line, measured, text_of
+from ncu_rows import MARK, METRICS, STALLS, TIME, behind, line, markdown, measured, together
 
 HEADER = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
 
@@ -39,9 +39,8 @@ def test_a_row_is_of_the_longest_kernel(monkeypatch):
     row = line(SUM, "triton", [("fold", quick), ("parts", slow)], "sm_90a")
     assert (row["kernels"], row["us"], row["l2"], row["stall"], row["cycles"]) == (["fold", "parts"], 63.0, 90.6, "barrier", 30.0)
     assert row["key"] == f"{SUM.name} triton sm_90a"
-    assert text_of([row]).splitlines()[1].split() == [
-        SUM.name, "triton", "63.00", "1235", "91", "1235", "1235", "1235", "1235", "barrier", "30.0"
-    ]  # fmt: skip
+    shown = f"| {SUM.name} | triton | 63.0 | 1235 | 91 | 1235 | 1235 | 1235 | 1235 | barrier 30.0 |"
+    assert markdown({"device": "H", "rows": [row]}).splitlines()[4:] == [shown]
 
 
 def test_behind_is_what_is_slower_than_expected_beside_its_best_peer():
@@ -51,6 +50,13 @@ def test_behind_is_what_is_slower_than_expected_beside_its_best_peer():
     far = [*rows_of(SUM, vxc=0.1, triton=0.0974, torch=0.2), *rows_of(SOFTMAX, vxc=0.1, triton=0.2094)]
     assert behind(far) == [SUM, SOFTMAX]
     assert behind([]) == []
+
+
+def test_rows_of_cases_that_did_not_run_stay():
+    old = [{"suite": case.suite, "case": case.name, "impl": "vxc"} for case in (SOFTMAX, SUM)]
+    old.append({"suite": "rows", "case": "gone", "impl": "vxc"})
+    new = [old[0] | {"impl": "triton"}]
+    assert together(old, new) == [old[1], *new] and together([], new) == new
 
 
 def test_without_a_gpu_nothing_is_written(monkeypatch, capsys, tmp_path):

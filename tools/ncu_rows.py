@@ -1,7 +1,7 @@
 """What bounds a kernel at full size, and what its best peer: Nsight Compute on cases of `bench.py`.
 
-    python tools/ncu_rows.py [--case NAME ..]    on a machine with a GPU and `ncu`: vxc and the best peer of each case, under ncu; prints
-                                                 a line for each and writes results/ncu_rows.json. Exit 3 if one did not run, 4 without
+    python tools/ncu_rows.py [--case NAME ..]    on a machine with a GPU and `ncu`: vxc and the best peer of each case, under ncu; writes
+                                                 results/ncu_rows.json and prints it as a table. Exit 3 if one did not run, 4 without
                                                  GPU or ncu
     python tools/ncu_rows.py --fresh             anywhere: exit 1 if the record is not of this code
 
@@ -128,15 +128,15 @@ def line(case: Case, impl: str, kernels: Sequence[tuple[str, Seen]], arch: str) 
     }  # fmt: skip
 
 
-def text_of(rows: Iterable[dict]) -> str:
-    """A table: percentages of the peak, of L2's sectors that hit, of the warps that fit, of the cycles that issue an instruction."""
-    head = f"{'case':26} {'impl':9} {'us':>7}  dram   l2  hit  occupancy  issue  registers  most waited for"
+def markdown(whole: dict) -> str:
+    """The table: percentages of the peak, of L2's sectors that hit, of the warps that fit, of the cycles that issue an instruction."""
+    head = ("case", "of", "us", "memory", "L2", "L2 hits", "occupancy", "issue", "registers", "most waited for, cycles")
     shown = [
-        f"{r['case']:26} {r['impl']:9} {r['us']:7.2f}  {r['dram']:4.0f} {r['l2']:4.0f} {r['l2_hit']:4.0f}  {r['occupancy']:9.0f}  "
-        f"{r['issue']:5.0f}  {r['registers']:9.0f}  {r['stall']} {r['cycles']:.1f}"
-        for r in rows
+        (r["case"], r["impl"], f"{r['us']:.1f}", *(f"{r[name]:.0f}" for name in METRICS), f"{r['stall']} {r['cycles']:.1f}")
+        for r in whole["rows"]
     ]
-    return "\n".join([head, *shown])
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *shown)]
+    return "\n".join([f"{whole['device']}.", "", lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
 
 
 def record(cases: Sequence[Case]) -> int:
@@ -154,24 +154,32 @@ def record(cases: Sequence[Case]) -> int:
         return NO_GPU
     arch, wanted, runs = for_capability(driver().capability(0)).name, both(cases), measured(done.stdout)
     rows = [line(*which, kernels, arch) for which, kernels in zip(wanted, runs) if kernels]
-    print(text_of(rows))
-    ran = {(row["suite"], row["case"]) for row in rows}
-    kept = [row for row in _recorded().get("rows", []) if (row["suite"], row["case"]) not in ran]
-    whole = {"device": driver().device_name(0), "arch": arch, "rows": [*kept, *rows]}
+    whole = {"device": driver().device_name(0), "arch": arch, "rows": together(recorded_rows().get("rows", []), rows)}
+    print(markdown(whole))
     write_file(str(RECORD), lambda file: file.write((json.dumps(whole, indent=1) + "\n").encode()))
-    if len(rows) < len(wanted):
-        print(f"{len(wanted) - len(rows)} of {len(wanted)} did not run:\n{(done.stdout + done.stderr)[-2000:]}", file=sys.stderr)
+    missed = sum(not kernels for kernels in runs) + len(wanted) - len(runs)
+    if missed:
+        print(f"{missed} of {len(wanted)} did not run:\n{(done.stdout + done.stderr)[-2000:]}", file=sys.stderr)
         return FAILED
     return 0
 
 
-def _recorded() -> dict:
+def together(old: Iterable[dict], new: Sequence[dict]) -> list[dict]:
+    """The new rows, and the old ones of other cases that there still are, in the order of `CASES`."""
+    order = [(case.suite, case.name) for case in CASES]
+    ran = {(row["suite"], row["case"]) for row in new}
+    kept = [row for row in old if (row["suite"], row["case"]) in set(order) - ran]
+    return sorted([*kept, *new], key=lambda row: order.index((row["suite"], row["case"])))
+
+
+def recorded_rows() -> dict:
+    """The record, {} if there is none."""
     return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
 
 
 def fresh() -> int:
     """0 if the record is of this code, and of all cases that are behind."""
-    whole = _recorded()
+    whole = recorded_rows()
     rows = whole.get("rows", [])
     known = {(case.suite, case.name): case for case in CASES}
     old = [r for r in rows if (r["suite"], r["case"]) not in known or r["key"] != key_now(known[r["suite"], r["case"]], r | whole)]
