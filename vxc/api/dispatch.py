@@ -153,12 +153,12 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
 
     def in_full() -> Any:
         with translated(calls.recipe.name):
-            unseen(calls.run)(replace(call, stream=stream(device)))
+            calls.run(replace(call, stream=stream(device)))
             return outs
 
     step = prepared.single
     if step is None or call.producers:
-        return in_full
+        return untraced(in_full)
     enqueue, success = cuda().raw_launch()
     slot = prepared.slot()
     prepared.pack(slot[0], 0, *call.values)
@@ -182,7 +182,7 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
             raise
 
     again.slot = slot  # held as long as the function
-    return again
+    return untraced(again)
 
 
 _ALL: WeakSet[Dispatched] = WeakSet()
