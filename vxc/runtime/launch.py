@@ -23,7 +23,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
-from vxc.record import record
+from vxc.record import record, value
 from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
@@ -251,7 +251,7 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
 
 
-@record
+@value
 class _Call:
     """What the schedule of a call depends on. Scalars are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
 
