@@ -177,11 +177,14 @@ class _Finder:
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
         by_address, straight = Size(most, "branch" if most > 1 else None), Size(width, "straight")
         needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
+        tested = buffer.space == "param" and buffer.align is None
+        if buffer.align is not None and (needs or width * buffer.dtype.bytes > buffer.align):
+            needs = None  # what is known of an array is all that its accesses count on
         if needs is not None:
             merge(self.found.divides, needs)
-            if buffer.space == "param":
+            if tested:
                 merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
-            if not needs and buffer.space != "param" or loop.fixed:
+            if not needs and not tested or loop.fixed:
                 return Size(width, None), Size(width, None)
             return Size(width, None), by_address
         if loop.fixed:

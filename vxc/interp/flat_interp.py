@@ -66,8 +66,8 @@ def run_flat(
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
     storage = {b.name: _parameter(b, binding, arrays.get(b.name), debug) for b in plan.buffers}
-    for memory, base in zip(storage.values(), _bases(storage.values(), seed)):
-        memory.base = (bases or {}).get(memory.name, base)
+    for buffer, memory, base in zip(plan.buffers, storage.values(), _bases(storage.values(), seed)):
+        memory.base = (bases or {}).get(memory.name, base if base % (buffer.align or 1) == 0 else 0)
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), debug) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None

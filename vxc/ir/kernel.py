@@ -81,7 +81,8 @@ class Buffer:
     `space` is 'param' (global memory, from the caller), 'workspace' (global memory, from the plan), 'shared' (one per
     block), 'local' (an array per thread), 'fragment' (a tile over the threads of a block), 'cell' (a variable per thread) or
     'ring' (see `ops`); the last two have shape (). `mode` is 'in', 'out', 'inout' for a
-    param, else ''. `strides` are in elements; None means contiguous, row-major.
+    param, else ''. `strides` are in elements; None means contiguous, row-major. `align` is what is known of where a param lies: see
+    `vxc.ir.alignment`.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Buffer:
     space: str = "param"
     mode: str = ""
     strides: tuple[Scalar, ...] | None = None
+    align: int | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -198,6 +198,9 @@ def check_view(param: ArrayParam, view: ArrayView) -> None:
     if view.ptr % param.dtype.bytes:
         message = f"argument `{name}` starts at an address that is no multiple of its {param.dtype.bytes}-byte elements"
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+    if view.ptr % (param.align or 1):
+        message = f"argument `{name}` starts at an address that is no multiple of {param.align} bytes, for which this was compiled"
+        raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array, or compile without `align`"))
 
 
 def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
