@@ -3,20 +3,22 @@
     def _call(x=_missing, y=_missing, n=_missing, /, *_more, **_others):
         if n is not _missing and not _more and not _others:
             try:
+                _at_x, _at_y = _pointer(x), _pointer(y)
                 _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _held, _row = _last
                 if not _same(x, y):
-                    .. = _find_full(x, y, n)
-                _at_x, _at_y, _queue = _pointer(x), _pointer(y), _stream(_device)
+                    .. = _find_full(x, y, n, _low)
+                _queue = _stream(_device)
                 if _at_x != _was_x or _at_y != _was_y or n is not _was_n or _queue != _was_queue:
                     ..
             ..
                 _status = _launch()[0]
 
-What decides how a call runs is its *key*: shapes, dtypes, strides, the device. To each key belongs a *record*: the last call that was
-made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one question to the
-library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the record, its
-launch is made again. Else the parameters are written, once it was seen that the memory is there, is aligned, and that what is written
-overlaps nothing. Anything unusual, errors too, goes to `general`, which says what is wrong.
+What decides how a call runs is its *key*: shapes, dtypes, strides, the device, and addresses modulo 16 bytes. To each key belongs a
+*record*: the last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is
+known by one question to the library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are
+those of the record, its launch is made again. Else the parameters are written, once it was seen that the memory is there, lies as that
+of the record modulo 16 bytes (there is one dict hit on the key for memory that does not), and that what is written overlaps nothing.
+Anything unusual, errors too, goes to `general`, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
 
 _LIMIT = 4096  # remembered calls of a kernel
-_ROW = ("slots", "new", "pack", "configs", "function", "mask")  # of a plan of several launches, `new` is its `run` and `function` None
+_ROW = ("slots", "new", "pack", "configs", "function", "lies")  # of a plan of several launches, `new` is its `run` and `function` None
 _NUMBERS = frozenset({int, float, bool, np.bool_, *(np.dtype(code).type for code in "bBhHiIlLqQefd")})
 """Types of numbers: they cannot change, and reading one asks no device."""
 
@@ -91,7 +93,7 @@ class Front:
         arrays = [values[p.name] for p in given if p.array]
         makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
         same = self._same(arrays) if self._same else None
-        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, makers))
+        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, key[-1], makers))
 
     def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
@@ -103,13 +105,12 @@ class Front:
         known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch", "_held"]
         return ", ".join([*(["_same"] if self._same else []), "_device", *known, "_row"])
 
-    def _row(self, prepared: Prepared, short: int, makers: list) -> tuple:
-        """What `_ROW` names, where each array ends from its address on, what allocates; `mask` has the bits of addresses that must be 0."""
+    def _row(self, prepared: Prepared, short: int, low: Any, makers: list) -> tuple:
+        """What `_ROW` names, where each array ends from its address on, what allocates; `low` says where arrays lie modulo 16 bytes."""
         step, extents = prepared.single, {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
-        mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         new = prepared.slot if step else translated()(prepared.run)
-        return (prepared.slots, new, prepared.pack, step and step.configs, step and step.function, mask, *ends, *makers)
+        return (prepared.slots, new, prepared.pack, step and step.configs, step and step.function, low, *ends, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -147,12 +148,14 @@ class Front:
         lines = []
         for short, kind in enumerate(("full", "short")):
             names = self._variables(short)
-            given = ", ".join(names[p.name] for p in self._given(short))
+            given = "".join(f"{names[p.name]}, " for p in self._given(short))
             lines += [
                 f"def _{kind}_key({given}):",
+                *(f"    {line}" for line in self._addresses(short)),
+                f"    _low = {self._low(short)}",
                 f"    return ({self._key(short)})",
                 "",
-                f"def _find_{kind}({given}):",
+                f"def _find_{kind}({given}_low):",
                 f"    global _last_{kind}",
                 f"    _last_{kind} = _found = _{kind}[{self._key(short)}]",
                 "    return _found",  # another thread may have found another since
@@ -170,7 +173,17 @@ class Front:
         text = ", ".join([library.key, *([library.place] if self._several and library.place else [])])
         decisive = (p for p in self._given(short) if p.array or p.name in self.deciding)
         parts = (text.format(names[p.name]) if p.array else names[p.name] for p in decisive)
-        return "".join(f"{part}, " for part in parts).rstrip() or "()"
+        return "".join(f"{part}, " for part in (*parts, "_low")).rstrip()
+
+    def _addresses(self, short: int) -> list[str]:
+        names = self._variables(short)
+        return [f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in self._given(short) if p.array]
+
+    def _low(self, short: int) -> str:
+        """Where the arrays lie modulo 16 bytes: 0 where all are at multiples of it."""
+        places = [f"_at_{p.name}" for p in self._given(short) if p.array]
+        each = "".join(f"{place} & 15, " for place in places)
+        return f"({' | '.join(places)}) & 15 and ({each})" if places else "0"
 
     def _branch(self, short: int) -> list[str]:
         """The calls with all arguments, or with all but the outputs."""
@@ -178,8 +191,16 @@ class Front:
         arrays, outs = [p.name for p in given if p.array], [p.name for p in self._params if p.mode == "out"]
         values, row = self._values(names), self._row_columns(arrays, outs if short else [])
         result = names[outs[0]] if len(outs) == 1 else f"({', '.join(names[o] for o in outs)})" if outs else "None"
+        found = f"_find_{('full', 'short')[short]}({', '.join([*(names[p.name] for p in given), '_low'])})"
+        elsewhere = [
+            f"if (_low := {self._low(short)}) != _lies:",
+            f"    {self._columns(short)} = {found}",
+            f"    {row} = _row",
+        ]
         written = [
             f"{row} = _row",
+            *(elsewhere if self._same else []),  # else it was looked up
+            "_launch = None",
             f"if {' or '.join(self._refusals(arrays, given, names))}:",
             "    raise ValueError",
             *(self._made(outs, names) if short else []),
@@ -191,16 +212,15 @@ class Front:
         ]
         again = [
             f"if {' or '.join(self._changed(names))}:",
-            "    _launch = None",
             *(f"    {line}" for line in written),
             *(f"        {line}" for line in self._kept(names)),
         ]
         inside = [
-            *self._looked_up(short, [names[a] for a in arrays], [names[p.name] for p in given]),
-            *(f"_at_{a} = {self._library.pointer.format(names[a])}" for a in arrays),
+            *self._addresses(short),
+            *self._looked_up(short, [names[a] for a in arrays], found),
             *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
             f"_queue = {self._library.queue}",
-            *(["_launch = None", *written] if short else again),
+            *(written if short else again),
         ]
         return [
             "        try:",
@@ -219,12 +239,11 @@ class Front:
             f"                return {result}",
         ]
 
-    def _looked_up(self, short: int, arrays: list[str], given: list[str]) -> list[str]:
-        kind, columns = ("full", "short")[short], self._columns(short)
+    def _looked_up(self, short: int, arrays: list[str], found: str) -> list[str]:
+        kind, columns, low = ("full", "short")[short], self._columns(short), f"_low = {self._low(short)}"
         if not self._same:
-            return [f"{columns} = _{kind}[{self._key(short)}]"]
-        found = f"    {columns} = _find_{kind}({', '.join(given)})"
-        return [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", found]
+            return [low, f"{columns} = _{kind}[{self._key(short)}]"]
+        return [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {low}", f"    {columns} = {found}"]
 
     def _row_columns(self, arrays: list[str], new: list[str]) -> str:
         return ", ".join([*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)])
@@ -261,13 +280,13 @@ class Front:
         for o in new:
             lines.append(f"{names[o]} = _make_{o}()")
             lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
-        return lines
+        return [*lines, f"if ({' | '.join(f'_at_{o}' for o in new)}) & 15:", "    raise ValueError"]
 
     def _refusals(self, arrays: list[str], given: list[Parameter], names: dict[str, str]) -> list[str]:
-        """What the key does not imply: that the memory is there, is aligned, and that what is written overlaps nothing; that scalars are
-        plain numbers."""
+        """What the key does not imply: that the memory is there, and that what is written overlaps nothing; that scalars are plain
+        numbers."""
         modes = {p.name: p.mode for p in given}
         tests = [f"type({names[p.name]}) not in _numbers" for p in given if not p.array]
-        tests += [f"({' | '.join(f'_at_{a}' for a in arrays)}) & _mask", *(f"not _at_{a}" for a in arrays)] if arrays else []
+        tests += [f"not _at_{a}" for a in arrays]
         pairs = [(a, b) for at, a in enumerate(arrays) for b in arrays[at + 1 :] if {modes[a], modes[b]} != {"in"}]
         return tests + [f"_at_{a} < _at_{b} + _end_{b} and _at_{b} < _at_{a} + _end_{a}" for a, b in pairs]

@@ -64,9 +64,12 @@ def known_align(parameter: Buffer, argument: Buffer, passed: Mapping[str, Operan
     return argument.align if all(size.value % by == 0 for size, by in constants) else parameter.dtype.bytes
 
 
-def with_alignment(plan: Plan, known: Mapping[str, int]) -> Plan:
-    """The plan for arrays of its signature of which this is known, by name. A kernel knows of a parameter what holds in all launches."""
-    arrays = {b.name: replace(b, align=known.get(b.name)) for b in plan.buffers}
+def with_alignment(plan: Plan, known: Mapping[str, bool]) -> Plan:
+    """The plan where it is known of these arrays of its signature whether they, and their rows, begin at multiples of a vector. A kernel
+    knows of a parameter what holds in all its launches.
+    """
+    sizes = {b.name: VECTOR if known[b.name] else b.dtype.bytes for b in plan.buffers if b.name in known}
+    arrays = {b.name: replace(b, align=sizes.get(b.name)) for b in plan.buffers}
     entries = tuple(_over(arrays, inst) for inst in plan.entries)
     kernels = tuple(_known(kernel, [i for i in entries if i.attr("kernel") == kernel.name]) for kernel in plan.kernels)
     return replace(plan, params=tuple(arrays.get(p.name, p) for p in plan.params), entries=entries, kernels=kernels)
