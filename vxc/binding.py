@@ -44,7 +44,6 @@ class ArrayParam:
     mode: str
     strides: tuple[Size, ...] | None = None
     span: Span | None = None
-    align: int | None = None  # as `ir.alignment` has it
 
 
 @record
@@ -76,8 +75,7 @@ def signature(params: Iterable[Value | Buffer]) -> tuple[ArrayParam | ScalarPara
     def sizes(parts):
         return None if parts is None else tuple(p.value if isinstance(p, Const) else p.name for p in parts)
 
-    given = [p for p in params if isinstance(p, Buffer)]
-    arrays = {p.name: ArrayParam(p.name, p.dtype, sizes(p.shape), p.mode, sizes(p.strides), align=p.align) for p in given}
+    arrays = {p.name: ArrayParam(p.name, p.dtype, sizes(p.shape), p.mode, sizes(p.strides)) for p in params if isinstance(p, Buffer)}
     dims = {s for a in arrays.values() for s in (*a.shape, *(a.strides or ()))}
     return tuple(arrays[p.name] if isinstance(p, Buffer) else ScalarParam(p.name, p.dtype) for p in params if p.name not in dims)
 

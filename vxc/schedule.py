@@ -9,7 +9,7 @@ from dataclasses import replace
 from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
-from vxc.ir.alignment import unlike
+from vxc.ir.alignment import check_rows
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import HELP
 from vxc.ir.plan import Plan
@@ -99,9 +99,7 @@ def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Sche
     """Evaluates the entries in order. Raises VxcError where a `require` is false: E0705, or the code that it has; E0706 where rows lie
     otherwise than the plan was told.
     """
-    for buffer, name, by in unlike(plan, binding.dims):
-        message = f"{name} is {binding.dims[name]}, no multiple of {by}, and this was compiled for rows of `{buffer.name}` that are whole vectors"
-        raise VxcError(Diagnostic("E0706", message, help="pass arrays whose rows begin at such multiples, or compile without `align`"))
+    check_rows(plan, binding.dims)
     values: dict[str, Number] = {**binding.dims, **binding.scalars}
     defined: dict[str, Inst] = {}
     workspaces: list[Workspace] = []

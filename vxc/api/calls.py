@@ -18,7 +18,7 @@ from vxc.ir.plan import Plan
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import check_limits, check_overlap, check_view, described
+from vxc.runtime.launch import check_addresses, check_limits, check_overlap, check_view, described
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import VECTOR
@@ -119,6 +119,7 @@ class Calls:
         placed = {name: found.upwards for name, found in views.items()}
         for name, param in declared.items():
             check_view(param, placed[name])
+        check_addresses(prepared.arrays, placed)
         check_overlap(placed, declared)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
         values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))

@@ -9,10 +9,11 @@ A is a power of two, at least the bytes of an element and at most those of the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import gcd, prod
 
+from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.target import VECTOR
@@ -39,18 +40,33 @@ def multiples(params: Iterable[Operand]) -> dict[str, int]:
     return found
 
 
-def unlike(plan: Plan, dims: Mapping[str, int]) -> Iterator[tuple[Buffer, str, int]]:
-    """Arrays whose rows lie otherwise than the plan says where its dimensions and strides are these: a name, and what it must divide."""
+def check_rows(plan: Plan, dims: Mapping[str, int]) -> None:
+    """Refuses dimensions and strides with which rows lie otherwise than the plan says. Raises VxcError E0706."""
     for buffer in plan.buffers:
-        yield from ((buffer, name, by) for name, by in divisors(buffer).items() if dims[name] % by)
+        for name, by in divisors(buffer).items():
+            if dims[name] % by:
+                message = f"{name} is {dims[name]}, and rows of `{buffer.name}` begin at multiples of {buffer.align} bytes where it is one of {by}"
+                help = "pass arrays whose rows begin at such, or compile for arrays that begin anywhere"
+                raise VxcError(Diagnostic("E0706", message, notes=("this was compiled for such rows",), help=help))
+
+
+def lies(array: Buffer, address: int) -> bool:
+    """Whether an array at an address begins where it is known to."""
+    return address % (array.align or 1) == 0
+
+
+def elsewhere(array: Buffer) -> VxcError:
+    """What is said of one that does not."""
+    message = f"argument `{array.name}` starts at an address that is no multiple of {array.align} bytes, for which this was compiled"
+    return VxcError(Diagnostic("E0706", message, help="pass a copy of the array, or compile for arrays that begin anywhere"))
 
 
 def align_problem(buffer: Buffer) -> str | None:
     """What is wrong with what is said of a parameter by itself."""
     if buffer.align is None:
         return None
-    if buffer.space != "param":
-        return f"{buffer} is no array of the caller, and `align` is of these"
+    if buffer.space != "param" or buffer.dtype.bits < 8:
+        return f"`align` is of arrays of the caller with whole bytes for elements, which {buffer} is not"
     sizes = [1 << k for k in range(VECTOR.bit_length()) if buffer.dtype.bytes <= 1 << k <= VECTOR]
     return None if buffer.align in sizes else f"`align` of {buffer} is {buffer.align}, not one of {', '.join(map(str, sizes))}"
 
@@ -68,7 +84,7 @@ def with_alignment(plan: Plan, known: Mapping[str, bool]) -> Plan:
     """The plan where it is known of these arrays of its signature whether they, and their rows, begin at multiples of a vector. A kernel
     knows of a parameter what holds in all its launches.
     """
-    sizes = {b.name: VECTOR if known[b.name] else b.dtype.bytes for b in plan.buffers if b.name in known}
+    sizes = {b.name: VECTOR if known[b.name] else b.dtype.bytes for b in plan.buffers if b.name in known and b.dtype.bits >= 8}
     arrays = {b.name: replace(b, align=sizes.get(b.name)) for b in plan.buffers}
     entries = tuple(_over(arrays, inst) for inst in plan.entries)
     kernels = tuple(_known(kernel, [i for i in entries if i.attr("kernel") == kernel.name]) for kernel in plan.kernels)
