@@ -21,6 +21,7 @@ from vxc.frontend.typed import TypedKernel
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import constructs
 from vxc.inputs import Call
+from vxc.ir.alignment import with_alignment
 from vxc.ir.plan import Plan
 from vxc.ir.verify import verify
 from vxc.pass_manager import Context, run_pass
@@ -33,6 +34,7 @@ UNPROVEN = "E0313"
 INPUTS = "its arguments"
 
 Report = Callable[[str], None]
+Aligned = Mapping[str, bool]
 
 
 @record
@@ -102,7 +104,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
-        found, last = _first(kernel, call, plans, executors, at)
+        found, last = _first(kernel, case.aligned, call, plans, executors, at)
     except VxcError as error:
         code = error.diagnostics[0].code
         return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
@@ -114,7 +116,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
 
 
 def _first(
-    kernel: TypedKernel, call: Call, plans: dict[str, Plan], on: Executors, at: Report
+    kernel: TypedKernel, aligned: Aligned, call: Call, plans: dict[str, Plan], on: Executors, at: Report
 ) -> tuple[Disagreement | SharedFault | None, Executor]:
     """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
     ran: list[Executor] = []
@@ -127,12 +129,12 @@ def _first(
 
         return replace(executor, run=run)
 
-    found = next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, aligned, plans, on, at)), {INPUTS: call}), None)
     return found, ran[-1]
 
 
-def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
-    yield from step_executors(kernel, _steps(kernel, plans, on.arch, at))
+def _executors(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
+    yield from step_executors(kernel, _steps(kernel, aligned, plans, on.arch, at))
     at(EMIT)
     compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
     compiled.cuda
@@ -141,11 +143,11 @@ def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: R
         yield replace(gpu, loose={**gpu.loose, **dict.fromkeys(distorted(plans[LOWERING]), {DISTORTED})})
 
 
-def _steps(kernel: TypedKernel, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
+def _steps(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
     """The plan after each step; the first only once the iterations are proven independent, for else results mean nothing."""
     context = Context(target(arch))
     at(LOWERING)
-    plan = plans[LOWERING] = lower(kernel)
+    plan = plans[LOWERING] = with_alignment(lower(kernel), aligned)
     verify(plan)
     for p in PIPELINE.passes:
         at(p.name)
