@@ -14,7 +14,8 @@ Each `run` line is one call: sizes, scalars and descriptions of arrays (see `vxc
 not name are made up twice, random and from the edges of their types; scalars are 3, 1.5 or true. Without a `run` line, every
 dimension has 5, then 1. Before a text is compared or blessed, what went in and what came out must give the same bits on every call.
 Other directives: `seed`, from which arrays are made; `define` and `aligned` (as `-D` and `--aligned`); `remarks`, which shows the remarks
-of the pass below the plan. `vxc fuzz` writes its failures in this format (`vxc/fuzz/case.py`); `--bless` fills in what they expect once they pass.
+of the pass below the plan. `vxc fuzz` writes its failures in this format (`vxc/fuzz/case.py`); `--bless` fills in what they expect once
+they pass.
 """
 
 from __future__ import annotations

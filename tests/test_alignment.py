@@ -84,7 +84,8 @@ def test_what_it_says_of_dimensions_and_strides(array, expected):
     assert divisors(x) == expected == multiples(read.params)
     for k, n in np.ndindex(33, 33):
         sizes = {"M": 3, "N": n, "K": k}
-        extents, strides = ([sizes.get(getattr(p, "name", ""), getattr(p, "value", 0)) for p in part or ()] for part in (x.shape, x.strides))
+        parts = (x.shape, x.strides or ())
+        extents, strides = ([sizes.get(getattr(p, "name", ""), getattr(p, "value", 0)) for p in part] for part in parts)
         open_ = [any(hasattr(p, "name") for p in x.shape[d + 1 :]) for d in range(len(extents))]
         strides = [s for s, p in zip(strides, x.strides or ()) if hasattr(p, "name")]
         strides = strides or [int(np.prod(extents[d + 1 :])) for d in range(len(extents)) if open_[d]]

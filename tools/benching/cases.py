@@ -18,7 +18,9 @@ from vxc.diag import read_source
 from vxc.driver import Compiled, compile
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
+from vxc.frontend.check import kernel_names, program_names
 from vxc.frontend.parse import parse
+from vxc.frontend.selection import only
 from vxc.ir.plan import Plan
 from vxc.source import Source
 
@@ -103,7 +105,9 @@ class Case(NamedTuple):
         """Which arrays begin at multiples of 16 bytes, which a call from Python makes part of what is compiled. Rows of a shape that is
         known when it is compiled speak for themselves; a kernel for any shape is one for arrays anywhere.
         """
-        kernel = next(item for item in parse(source).items if isinstance(item, syntax.Kernel) and item.name == self.sample)
+        module = parse(source)
+        name = only(program_names(module) or kernel_names(module), source)
+        kernel = next(item for item in module.items if isinstance(item, syntax.Kernel) and item.name == name)
         arrays = {p.name: p.direction for p in kernel.params if p.type.dims} if self.static else {}
         return {name: not (self.offset and direction == "in") for name, direction in arrays.items()}
 

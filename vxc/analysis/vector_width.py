@@ -13,8 +13,9 @@ in memory is that of the first iteration plus the index: then its elements are a
 - A loop over a part of a row that a thread keeps stays as it is where the test fails: the row's registers are the kernel's limit.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests.
-- Rows that a thread keeps, of elements of 4 bytes or more, all of which begin at one place modulo a vector, are loaded by address all
-  the same: four loads in a row touch each sector no more often than two vectors do, and need no shift (softmax of 8192 f32 .134 ms for .151).
+- Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
+  needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
+  .172; of 8192 f16 .118 and .079.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
 - A loop that deals out elements of shared memory stays as it is where its runs are not known to be aligned: lanes that take neighbouring
@@ -194,7 +195,7 @@ class _Finder:
             return Size(width, None), by_address
         if loop.fixed:
             return Size(1, None), Size(1, None)
-        words = needs == {} and buffer.dtype.bytes >= 4 and self._keeps()
+        words = buffer.dtype.bytes >= 4 and self._keeps()
         return by_address if loop.dealt or stored or words else straight, by_address
 
     def _keeps(self) -> bool:

@@ -158,7 +158,8 @@ class Kernel:
     `params` holds Values (scalars; dimensions, which are i64) and Buffers (space 'param' or 'workspace') in call order. `done`
     are the passes already run. `attrs` are `fp` ('exact', 'contract', 'fast') and, once decided, `threads` of a block, `group`
     lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared), the most `blocks`
-    of a launch where that is a constant (narrow-indices); in IR written by hand also `min_blocks` resident on a multiprocessor.
+    of a launch where that is a constant (narrow-indices), the `min_blocks` that a multiprocessor holds where registers shall not be
+    saved for more (map-loops).
     `source` is the .vx text that places are in, where it is known, and no part of equality.
     """
 
