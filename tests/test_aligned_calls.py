@@ -201,3 +201,12 @@ def test_a_shape_that_contradicts_is_refused_as_before(torch):
         vxc.kernel(COLUMN)(Tensor(at(0, 8)))
     with pytest.raises((vxc.LaunchError, VxcError), match="holds float64, but f32 is declared"):
         vxc.kernel(COLUMN)(Tensor(np.ones((4, 6))))
+
+
+def test_a_kernel_that_only_writes(torch, full):
+    k = vxc.kernel("kernel ones(out y: f32[N]) { parallel i in N { y[i] = 1.0; } }")
+    for byte in (0, 4, 0, 4, 4):
+        y = Tensor(at(byte, 40))
+        y.array[:] = 0
+        assert (k(y).array == 1).all()
+    assert len(full) == 2

@@ -1,24 +1,26 @@
-"""The fast path: for one kernel and one array library, a Python function written for its signature.
+"""The fast path: for one kernel and one array library, Python functions written for its signature.
 
     def _call(x=_missing, y=_missing, n=_missing, /, *_more, **_others):
-        if n is not _missing and not _more and not _others:
-            try:
-                _at_x, _at_y = _pointer(x), _pointer(y)
-                _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _held, _row = _last
+        ..
+                _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _row = _last_full
                 if not _same(x, y):
-                    .. = _find_full(x, y, n, _low)
-                _queue = _stream(_device)
-                if _at_x != _was_x or _at_y != _was_y or n is not _was_n or _queue != _was_queue:
-                    ..
-            ..
-                _status = _launch()[0]
+                    .. = _find_full(x, y, n)
+                _at_x, _at_y, _queue = _pointer(x), _pointer(y), _stream(_device)
+                ..
+                if _at_x == _was_x and _at_y == _was_y and n is _was_n and _queue == _was_queue:
+                    if _launch()[0] is _success:
+                        return y
+                elif _write_full(_row, _queue, _at_x, _at_y, n) is _success:
+                    return y
 
-What decides how a call runs is its *key*: shapes, dtypes, strides, the device, and addresses modulo 16 bytes. To each key belongs a
-*record*: the last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is
-known by one question to the library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are
-those of the record, its launch is made again. Else the parameters are written, once it was seen that the memory is there, lies as that
-of the record modulo 16 bytes (there is one dict hit on the key for memory that does not), and that what is written overlaps nothing.
-Anything unusual, errors too, goes to `general`, which says what is wrong.
+What decides how a call runs is its *key*: shapes, dtypes, strides, the device. To each key belongs a *record*: the last call that was
+made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one question to the
+library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the record, its
+launch is made again. Else the parameters are written, once it was seen that the memory is there, and that what is written overlaps
+nothing. What is compiled also follows from where arrays lie modulo 16 bytes: calls of one key that lie otherwise than the last are found
+by one dict hit more. Anything unusual, errors too, goes to `general`, which says what is wrong.
+
+A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ from vxc.api.arguments import Parameter
 from vxc.api.errors import translated
 from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
+from vxc.diag import VxcError
 
 _LIMIT = 4096  # remembered calls of a kernel
-_ROW = ("slots", "new", "pack", "configs", "function", "lies")  # of a plan of several launches, `new` is its `run` and `function` None
+_ROW = ("ways", "lies", "slots", "new", "pack", "configs", "function")  # of a plan of several launches, `new` is its `run` and `function` None
 _NUMBERS = frozenset({int, float, bool, np.bool_, *(np.dtype(code).type for code in "bBhHiIlLqQefd")})
 """Types of numbers: they cannot change, and reading one asks no device."""
 
@@ -72,7 +75,7 @@ class Front:
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()), "_seen": None,
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
-            "_current": library.current(self._module), "_partial": partial,
+            "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -85,32 +88,41 @@ class Front:
         given = self._given(short)
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
-        records, key = self._records[short], self._keys[short](*(values[p.name] for p in given))
-        if key in records:
+        records, (key, low) = self._records[short], self._keys[short](*(values[p.name] for p in given))
+        ways = records[key][-1][len(self._class())] if key in records else {}
+        if low in ways:
             return
-        if len(records) >= _LIMIT:
-            records.clear()
+        for known in (records, ways):
+            if len(known) >= _LIMIT:
+                known.clear()
         arrays = [values[p.name] for p in given if p.array]
         makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
         same = self._same(arrays) if self._same else None
-        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, key[-1], makers))
+        ways[low] = row = self._row(prepared, short, same, (ways, low), makers)
+        records.setdefault(key, self._record(short, same, prepared.device, row))
 
     def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
-        known = () if short else (None, *(None for _ in self._params), None, None)
+        known = () if short else (None, *(None for _ in self._params), None)
         return (*((same,) if self._same else ()), device, *known, row)
 
     def _columns(self, short: int) -> str:
         """What a record has."""
-        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch", "_held"]
-        return ", ".join([*(["_same"] if self._same else []), "_device", *known, "_row"])
+        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch"]
+        return ", ".join([*self._class(), *known, "_row"])
 
-    def _row(self, prepared: Prepared, short: int, low: Any, makers: list) -> tuple:
-        """What `_ROW` names, where each array ends from its address on, what allocates; `low` says where arrays lie modulo 16 bytes."""
+    def _class(self) -> list[str]:
+        return [*(["_same"] if self._same else []), "_device"]
+
+    def _row(self, prepared: Prepared, short: int, same: Callable | None, lies: tuple[dict, Any], makers: list) -> tuple:
+        """What is common to the calls of a key that lie alike: what `_class` and `_ROW` name, where each array ends from its address on,
+        what allocates; `ways` has the rows of the key by where arrays lie modulo 16 bytes.
+        """
         step, extents = prepared.single, {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
         new = prepared.slot if step else translated()(prepared.run)
-        return (prepared.slots, new, prepared.pack, step and step.configs, step and step.function, low, *ends, *makers)
+        own = (*((same,) if self._same else ()), prepared.device)
+        return (*own, *lies, prepared.slots, new, prepared.pack, step and step.configs, step and step.function, *ends, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -119,19 +131,33 @@ class Front:
 
     def _text(self) -> list[str]:
         names = [p.name for p in self._params]
-        outs = len(names) - len(self._given(1))
-        lines = [f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):"]
-        lines += ["    global _last_full, _seen", f"    if {names[-1]} is not _missing and not _more and not _others:", *self._branch(0)]
-        if outs:
-            lines += ["    elif not _more and not _others:", *self._branch(1)]
-        return lines + self._in_full(names) + self._key_functions()
+        lines = [
+            f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):",
+            "    try:",
+            f"        if {names[-1]} is not _missing and not _more and not _others:",
+            *(f"            {line}" for line in self._repeated()),
+        ]
+        if len(self._given(1)) < len(names):
+            given = ", ".join(names[: len(self._given(1))])
+            lines += [
+                "        elif not _more and not _others:",
+                f"            _made = _allocating({given})",
+                "            if _made is not _missing:",
+                "                return _made",
+            ]
+        lines += [
+            f"        return _otherwise([{', '.join(names)}], _more, _others)",
+            "    except _Error as _error:",
+            "        _error.__traceback__ = None",  # as `translated` does
+            "        raise",
+            "",
+        ]
+        return lines + self._written(0) + self._written(1) + self._in_full(names) + self._key_functions()
 
     def _in_full(self, names: list[str]) -> list[str]:
         """Calls with arguments by name, put in order where that is all there is to it; and calls in full, as they came."""
         inputs = [p.name for p in self._given(1)]
         return [
-            f"    return _otherwise([{', '.join(names)}], _more, _others)",
-            "",
             "def _otherwise(values, more, others):",
             "    args = [value for value in values if value is not _missing]",
             f"    given = dict(zip({names!r}, args))",
@@ -148,14 +174,13 @@ class Front:
         lines = []
         for short, kind in enumerate(("full", "short")):
             names = self._variables(short)
-            given = "".join(f"{names[p.name]}, " for p in self._given(short))
+            given = ", ".join(names[p.name] for p in self._given(short))
             lines += [
                 f"def _{kind}_key({given}):",
                 *(f"    {line}" for line in self._addresses(short)),
-                f"    _low = {self._low(short)}",
-                f"    return ({self._key(short)})",
+                f"    return ({self._key(short)}), {self._low(short)}",
                 "",
-                f"def _find_{kind}({given}_low):",
+                f"def _find_{kind}({given}):",
                 f"    global _last_{kind}",
                 f"    _last_{kind} = _found = _{kind}[{self._key(short)}]",
                 "    return _found",  # another thread may have found another since
@@ -173,80 +198,103 @@ class Front:
         text = ", ".join([library.key, *([library.place] if self._several and library.place else [])])
         decisive = (p for p in self._given(short) if p.array or p.name in self.deciding)
         parts = (text.format(names[p.name]) if p.array else names[p.name] for p in decisive)
-        return "".join(f"{part}, " for part in (*parts, "_low")).rstrip()
+        return "".join(f"{part}, " for part in parts).rstrip() or "()"
 
     def _addresses(self, short: int) -> list[str]:
         names = self._variables(short)
         return [f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in self._given(short) if p.array]
 
     def _low(self, short: int) -> str:
-        """Where the arrays lie modulo 16 bytes: 0 where all are at multiples of it."""
+        """Where the arrays of a call lie modulo 16 bytes: 0 where all are at multiples of that."""
         places = [f"_at_{p.name}" for p in self._given(short) if p.array]
         each = "".join(f"{place} & 15, " for place in places)
         return f"({' | '.join(places)}) & 15 and ({each})" if places else "0"
 
-    def _branch(self, short: int) -> list[str]:
-        """The calls with all arguments, or with all but the outputs."""
+    def _repeated(self) -> list[str]:
+        """The calls with all arguments: the record's launch again, or parameters written anew."""
+        names = self._variables(0)
+        key = "_key, " if not self._same else ""
+        values = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
+        return [
+            *self._read(0),
+            "except Exception:",
+            "    pass",
+            "else:",
+            f"    if {' and '.join(self._alike(names))}:",
+            "        if _launch()[0] is _success:",
+            f"            return {self._result(names)}",
+            f"    elif _write_full({key}_row, _queue, {values}) is _success:",
+            f"        return {self._result(names)}",
+        ]
+
+    def _read(self, short: int) -> list[str]:
+        """What is known of such calls, and where the arrays are now; the `try` is for whoever asks to end."""
+        given, names, columns = self._given(short), self._variables(short), self._columns(short)
+        kind, arrays = ("full", "short")[short], [names[p.name] for p in given if p.array]
+        if self._same:
+            found = f"{columns} = _find_{kind}({', '.join(names[p.name] for p in given)})"
+            looked_up = [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {found}"]
+        else:
+            looked_up = [f"_key = {self._key(short)}", f"{columns} = _{kind}[_key]"]
+        lines = [
+            *looked_up,
+            *self._addresses(short),
+            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
+            f"_queue = {self._library.queue}",
+        ]
+        return ["try:", *(f"    {line}" for line in lines)]
+
+    def _written(self, short: int) -> list[str]:
+        """The function that writes the parameters of a call anew and launches, and gives the status, None where `general` is to look;
+        or that of calls that allocate outputs, which gives these, or `_missing`.
+        """
         given, names = self._given(short), self._variables(short)
         arrays, outs = [p.name for p in given if p.array], [p.name for p in self._params if p.mode == "out"]
-        values, row = self._values(names), self._row_columns(arrays, outs if short else [])
-        result = names[outs[0]] if len(outs) == 1 else f"({', '.join(names[o] for o in outs)})" if outs else "None"
-        found = f"_find_{('full', 'short')[short]}({', '.join([*(names[p.name] for p in given), '_low'])})"
-        elsewhere = [
-            f"if (_low := {self._low(short)}) != _lies:",
-            f"    {self._columns(short)} = {found}",
-            f"    {row} = _row",
-        ]
-        written = [
+        if short and not outs:
+            return []
+        nothing, row = "_missing" if short else "None", self._row_columns(arrays, outs if short else [])
+        values = self._values(names)
+        if short:
+            head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
+        else:
+            key = "_key, " if not self._same else ""
+            taken = ", ".join(f"_at_{p.name}" if p.array else p.name for p in given)
+            head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
+        inside = [
             f"{row} = _row",
-            *(elsewhere if self._same else []),  # else it was looked up
-            "_launch = None",
-            f"if {' or '.join(self._refusals(arrays, given, names))}:",
-            "    raise ValueError",
+            f"if (_low := {self._low(short)}) != _lies:",
+            "    _row = _ways[_low]",
+            f"    {row} = _row",
+            f"if {' or '.join(self._refusals(arrays, given, names)) or 'False'}:",
+            f"    return {nothing}",
             *(self._made(outs, names) if short else []),
-            "if _function is not None:",
+            "if _function is None:",
+            f"    _values = ({values})",
+            "else:",
             "    _slot = _slots.pop() if _slots else _new()",
             "    _memory, _address, _ = _slot",
             f"    _pack(_memory, 0, {values})",
             "    _config = _configs[_queue]",
         ]
-        again = [
-            f"if {' or '.join(self._changed(names))}:",
-            *(f"    {line}" for line in written),
-            *(f"        {line}" for line in self._kept(names)),
+        behind = [
+            "if _function is None:",
+            "    _status = _new(_values, _queue)",
+            "else:",
+            *([] if short else (f"    {line}" for line in self._kept())),
+            "    _status = _enqueue(_config, _function, _address, 0)[0]",
+            "    _slots.append(_slot)",
+            f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
         ]
-        inside = [
-            *self._addresses(short),
-            *self._looked_up(short, [names[a] for a in arrays], found),
-            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
-            f"_queue = {self._library.queue}",
-            *(written if short else again),
-        ]
-        return [
-            "        try:",
-            *(f"            {line}" for line in inside),
-            "        except Exception:",
-            "            pass",
-            "        else:",
-            "            if _launch is not None:",
-            "                _status = _launch()[0]",
-            "            elif _function is not None:",
-            "                _status = _enqueue(_config, _function, _address, 0)[0]",
-            "                _slots.append(_slot)",
-            "            else:",
-            f"                _status = _new(({values}), _queue)",
-            "            if _status is _success:",
-            f"                return {result}",
-        ]
+        lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
+        return [*head, *lines, *(f"    {line}" for line in behind), ""]
 
-    def _looked_up(self, short: int, arrays: list[str], found: str) -> list[str]:
-        kind, columns, low = ("full", "short")[short], self._columns(short), f"_low = {self._low(short)}"
-        if not self._same:
-            return [low, f"{columns} = _{kind}[{self._key(short)}]"]
-        return [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {low}", f"    {columns} = {found}"]
+    def _result(self, names: dict[str, str]) -> str:
+        outs = [names[p.name] for p in self._params if p.mode == "out"]
+        return outs[0] if len(outs) == 1 else f"({', '.join(outs)})" if outs else "None"
 
     def _row_columns(self, arrays: list[str], new: list[str]) -> str:
-        return ", ".join([*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)])
+        own = [*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)]
+        return ", ".join([*self._class(), *own])
 
     def _values(self, names: dict[str, str]) -> str:
         """What is packed, in the order of the plan: addresses, then scalars."""
@@ -255,23 +303,22 @@ class Front:
         values += [f"_packer_{name}({names[name]})" if name in self._packers else names[name] for name in scalars]
         return "".join(f"{value}, " for value in values).rstrip()
 
-    def _changed(self, names: dict[str, str]) -> list[str]:
-        """What differs from the call of the record. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0."""
-        parts = (f"_at_{p.name} != _was_{p.name}" if p.array else f"{names[p.name]} is not _was_{p.name}" for p in self._params)
-        return [*parts, "_queue != _was_queue"]
+    def _alike(self, names: dict[str, str]) -> list[str]:
+        """What is as in the call of the record. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0."""
+        parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
+        return [*parts, "_queue == _was_queue"]
 
-    def _kept(self, names: dict[str, str]) -> list[str]:
+    def _kept(self) -> list[str]:
         """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
-        now = ", ".join([*(f"_at_{p.name}" if p.array else names[p.name] for p in self._params)])
-        record = f"({'_same, ' if self._same else ''}_device, _queue, {now}, _launch, _slot, _row)"
-        store = "_last_full" if self._same else f"_full[{self._key(0)}]"
+        now = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
         return [
-            f"_now = _device, _queue, {now}",
+            f"_now = {now}, _queue, _device",
             "if _now == _seen:",
             "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
-            f"    _held, {store} = _slot, {record}",
-            "else:",
-            "    _seen = _now",
+            "    _launch.slot = _slot",  # held as long as the launch
+            f"    {'_last_full' if self._same else '_full[_key]'} = {', '.join(self._class())}, _queue, {now}, _launch, _row",
+            "    return _launch()[0]",
+            "_seen = _now",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
@@ -280,7 +327,7 @@ class Front:
         for o in new:
             lines.append(f"{names[o]} = _make_{o}()")
             lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
-        return [*lines, f"if ({' | '.join(f'_at_{o}' for o in new)}) & 15:", "    raise ValueError"]
+        return [*lines, f"if ({' | '.join(f'_at_{o}' for o in new)}) & 15:", "    return _missing"]
 
     def _refusals(self, arrays: list[str], given: list[Parameter], names: dict[str, str]) -> list[str]:
         """What the key does not imply: that the memory is there, and that what is written overlaps nothing; that scalars are plain
@@ -289,4 +336,4 @@ class Front:
         tests = [f"type({names[p.name]}) not in _numbers" for p in given if not p.array]
         tests += [f"not _at_{a}" for a in arrays]
         pairs = [(a, b) for at, a in enumerate(arrays) for b in arrays[at + 1 :] if {modes[a], modes[b]} != {"in"}]
-        return tests + [f"_at_{a} < _at_{b} + _end_{b} and _at_{b} < _at_{a} + _end_{a}" for a, b in pairs]
+        return tests + [f"-_end_{a} < _at_{a} - _at_{b} < _end_{b}" for a, b in pairs]

@@ -66,7 +66,7 @@ class _Slots:
         if isinstance(found, Foreign):
             raise VxcError(_foreign(self.kernel, at, tile, found.why))
         runs = self.ownership.runs(at, {})
-        self.found[at] = found, [self.loops.get(run.index) or self._slotted(run) for run in runs], tile, box
+        self.found[at] = found, [self.loops.get(run.index) or self._slotted(run) for run in runs.loops], tile, box
 
     def _slotted(self, run: Run) -> Slotted:
         digits = tuple(Value(self.b.fresh(f"{run.index.name}.slot"), I64) for _ in run.held.slots)

@@ -11,7 +11,7 @@ the same rows of what is stored are neighbours in the grid.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -77,9 +77,9 @@ class _Tile:
     columns: Scalar
 
 
-def tiled(kernel: Kernel, nest: Nest, found: Transpose, shape: Shape, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
-    """The kernel over tiles. `count` gives the number of columns of tiles, given how many there would be."""
-    return _Tiled(kernel, nest, found, shape).kernel(count)
+def tiled(kernel: Kernel, nest: Nest, found: Transpose, shape: Shape) -> Kernel:
+    """The kernel over tiles."""
+    return _Tiled(kernel, nest, found, shape).kernel()
 
 
 class _Tiled:
@@ -91,12 +91,12 @@ class _Tiled:
         self.rewriter = Rewriter(self.b)
         self.along, self.across = (nest.loops[k] for k in (found.along, found.across))
 
-    def kernel(self, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
+    def kernel(self) -> Kernel:
         b, shape, staged = self.b, self.shape, self.found.staged
         self.rewriter.copy_all(self.nest.prologue)
         b.at(self.nest.loops[0].loc)
         rows, columns = (self.rewriter(loop.operands[1]) for loop in (self.along, self.across))
-        across = count(b, b.emit("ceildiv", columns, shape.columns))
+        across = b.emit("ceildiv", columns, shape.columns)
         down = b.emit("ceildiv", b.emit("add", rows, shape.halo - 1) if shape.halo else rows, shape.rows)
         totals = [self._product(x.buffer.shape) for x in staged]
         strides = [self._product(x.buffer.shape[x.indices.index(self.along.result) + 1 :]) for x in staged]
