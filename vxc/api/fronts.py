@@ -39,7 +39,7 @@ from vxc.api.prepared import Prepared
 from vxc.diag import VxcError
 
 _LIMIT = 4096  # remembered calls of a kernel
-_ROW = ("ways", "lies", "slots", "new", "pack", "configs", "function")  # of a plan of several launches, `new` is its `run` and `function` None
+_ROW = ("ways", "lies", "slots", "new", "pack", "configs", "function")  # of several launches, `new` is the plan's `run`
 _NUMBERS = frozenset({int, float, bool, np.bool_, *(np.dtype(code).type for code in "bBhHiIlLqQefd")})
 """Types of numbers: they cannot change, and reading one asks no device."""
 
