@@ -84,6 +84,8 @@ def with_alignment(plan: Plan, known: Mapping[str, bool]) -> Plan:
     """The plan where it is known of these arrays of its signature whether they, and their rows, begin at multiples of a vector. A kernel
     knows of a parameter what holds in all its launches.
     """
+    if not known:
+        return plan
     sizes = {b.name: VECTOR if known[b.name] else b.dtype.bytes for b in plan.buffers if b.name in known and b.dtype.bits >= 8}
     arrays = {b.name: replace(b, align=sizes.get(b.name)) for b in plan.buffers}
     entries = tuple(_over(arrays, inst) for inst in plan.entries)

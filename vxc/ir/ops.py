@@ -197,7 +197,8 @@ _ROWS = [
 ]  # fmt: skip
 
 _RESULTS = {"same": "same", "bool": "bool"}
-# Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
+# Of an f32: it is only stored, as that, or divided by the sum of such values and stored then, and what is stored may be 1 ulp of that
+# from the right value.
 _PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
 # Of a division of floats: the divisor is a sum of which the dividend is a summand, and none negative: the quotient is in [0, 1], or NaN.
 _SCALAR_ATTRS = {**_PRECISION, "div": (("part", AttrDef("bool")),)}

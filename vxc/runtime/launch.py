@@ -24,7 +24,7 @@ from vxc.interp.fresh import poisoned, span
 from vxc.ir.alignment import elsewhere, lies
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
-from vxc.record import record
+from vxc.record import record, value
 from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
@@ -260,7 +260,7 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
 
 
-@record
+@value
 class _Call:
     """What the schedule of a call depends on. Scalars are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
 
