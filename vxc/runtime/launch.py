@@ -6,7 +6,7 @@ device cannot reach or that outputs share, and the limits of a launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
@@ -21,6 +21,7 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.fresh import poisoned, span
+from vxc.ir.alignment import elsewhere, lies
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
 from vxc.record import record, value
@@ -57,6 +58,7 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     plan = _steps(_Call.of(compiled, described(views, declared), scalars))
     for name, param in declared.items():
         check_view(param, views[name])
+    check_addresses(compiled.plan.buffers, views)
     check_overlap(views, declared)
     cuda = driver()
     device = device_of_all(cuda, views)
@@ -198,6 +200,13 @@ def check_view(param: ArrayParam, view: ArrayView) -> None:
     if view.ptr % param.dtype.bytes:
         message = f"argument `{name}` starts at an address that is no multiple of its {param.dtype.bytes}-byte elements"
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
+
+
+def check_addresses(arrays: Iterable[Buffer], views: Mapping[str, ArrayView]) -> None:
+    """Refuses arrays of a plan that begin elsewhere than it says (E0706)."""
+    for buffer in arrays:
+        if not lies(buffer, views[buffer.name].ptr):
+            raise elsewhere(buffer)
 
 
 def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
