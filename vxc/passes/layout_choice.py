@@ -47,8 +47,8 @@ class Choice:
 
 
 class Chooser:
-    def __init__(self, kernel: Kernel, tiles: Mapping[str, Buffer], fixed: Mapping):
-        self.kernel, self.tiles, self.fixed = kernel, tiles, fixed
+    def __init__(self, kernel: Kernel, tiles: Mapping[str, Buffer], fixed: Layouts):
+        self.kernel, self.tiles, self.fixed = kernel, tiles, fixed.tiles
         self.ownership = Ownership(kernel)
         self.costs = Costs(self.ownership)
         self.spreading = Propagation(kernel, self.ownership, tiles, fixed)

@@ -6,7 +6,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
-        warp take its iterations. `vector` of a loop over elements says how many in a row a lane may as well take, of one that a thread
+        warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements says how many in a row a lane may as well take, of one that a thread
         runs alone how many it takes at a time; of the loop over blocks, so many elements are then a thread's, as `rows` counts.
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
@@ -37,6 +37,7 @@ from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.fuse_loops import trips
+from vxc.passes.given_layouts import of_loop, refuse
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.prove_parallel_text import source_name
@@ -203,13 +204,17 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
-            if how[i] == "all" or alone or lanes == 1:
+            if inst.attr("layout"):
+                vector, layout = 1, _given(inst, vectors, how[i], lanes, alone)
+            elif how[i] == "all" or alone or lanes == 1:
                 vector = vectors.of_own(inst, regions.body(i))
             else:
                 vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" else 1
             team = lanes if how[i] == "teams" else inst.attr("lanes")
-            inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
-            if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const):
+            given = True if inst.attr("layout") else None
+            inst = inst.with_attrs(map=how[i], layout=layout, given=given, lanes=team, vector=_several(vector))
+            plain = inst.operands[0] == Const(0) and inst.operands[2:] in ((), (Const(1),))
+            if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const) or given and not plain:
                 counted[regions.end[i]] = _from_0(inst, rewriter, dims)
                 continue
         elif inst.op in ("reduce", "scan"):
@@ -219,6 +224,17 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
         else:
             rewriter.copy(inst)
     return widths
+
+
+def _given(loop: Inst, vectors: _Vectors, how: str, lanes: int, alone: bool) -> str:
+    """The layout of the author's of a loop that is run so by the lanes of a group. Raises VxcError (E0235) where it does not fit."""
+    if how != "lanes" or alone:
+        why = "each thread runs all of it, since it stores to what every thread has its own of" if not alone else "one thread runs it"
+        refuse(vectors.kernel, loop, (why, "leave out the layout"))
+    of_loop(vectors.kernel, loop, lanes)
+    text = f"parallel {source_name(loop.result.name)}: threads run the iterations that @layout gives them"
+    vectors.context.applied(text, vectors.kernel.name, loop.loc)
+    return loop.attr("layout")
 
 
 def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
@@ -244,7 +260,7 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
     stored = (a.buffer for i in inside for a in accesses(i) if "w" in a.mode)
     if any(x.space in ("cell", "local") and x.name not in own for x in stored):
         return "all"
-    if any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
+    if not regions.insts[loop].attr("layout") and any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
         within = any(outer.get(p) == "teams" for p in regions.parents(loop))
         wide = any(i.op in ("reduce", "scan") and i.attr("order")[2] > WARP for i in inside)
         return "teams" if spread_teams and not within and not wide else "all"
