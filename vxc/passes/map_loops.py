@@ -23,6 +23,7 @@ warps and meet by shuffles; a wider group is a block of its own. Raises E0403 wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vxc.analysis.offsets import Offsets
@@ -205,7 +206,7 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
             if inst.attr("layout"):
-                vector, layout = 1, _given(inst, vectors, how[i], lanes, alone)
+                vector, layout = 1, _given(inst, [body[p] for p in regions.body(i)], vectors, how[i], lanes)
             elif how[i] == "all" or alone or lanes == 1:
                 vector = vectors.of_own(inst, regions.body(i))
             else:
@@ -226,11 +227,13 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
     return widths
 
 
-def _given(loop: Inst, vectors: _Vectors, how: str, lanes: int, alone: bool) -> str:
+def _given(loop: Inst, inside: Sequence[Inst], vectors: _Vectors, how: str, lanes: int) -> str:
     """The layout of the author's of a loop that is run so by the lanes of a group. Raises VxcError (E0235) where it does not fit."""
-    if how != "lanes" or alone:
-        why = "each thread runs all of it, since it stores to what every thread has its own of" if not alone else "one thread runs it"
-        refuse(vectors.kernel, loop, (why, "leave out the layout"))
+    scan = next((inst for inst in inside if inst.op == "scan"), None)
+    if scan is not None:
+        refuse(vectors.kernel, loop, (f"threads run the scan{_line(scan)} together", "leave out the layout, or put the scan in a loop of its own"))
+    if how != "lanes":
+        refuse(vectors.kernel, loop, ("each thread runs all of it, for what it stores to is each thread's own", "leave out the layout"))
     of_loop(vectors.kernel, loop, lanes)
     text = f"parallel {source_name(loop.result.name)}: threads run the iterations that @layout gives them"
     vectors.context.applied(text, vectors.kernel.name, loop.loc)
@@ -250,12 +253,14 @@ def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
 
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
-    """Inside a loop over lanes or elements: 'lanes' (that thread runs it all). Else 'all' where it writes storage that each
-    lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest.
+    """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it writes
+    storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a layout
+    says who runs it.
     """
     inside = [regions.insts[i] for i in regions.body(loop)]
-    if any(outer.get(p) == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in regions.parents(loop)):
-        return "lanes"
+    around = [*regions.parents(loop)]
+    if any(outer.get(p) == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in around):
+        return "all" if any(outer.get(p) == "lanes" for p in around) else "lanes"
     own = {i.result.name for i in inside if isinstance(i.result, Buffer)}
     stored = (a.buffer for i in inside for a in accesses(i) if "w" in a.mode)
     if any(x.space in ("cell", "local") and x.name not in own for x in stored):
