@@ -33,7 +33,8 @@ def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
 def layout_of_loop(node: syntax.LayoutMap, loop: syntax.Loop, binders: list, at: At) -> Steps:
     """The same of a loop, over the numbers of its iterations, which count from 0 in each of its ranges."""
     if not in_block(at):
-        where, hint = ("inside another one", "give it to the outer loop") if "parallel" in at.loops else ("outside a `grid`", "put it in one")
+        inside = "parallel" in at.loops
+        where, hint = ("inside another one", "give it to the outer loop") if inside else ("outside a `grid`", "put it in a `grid`")
         fail(at, "E0235", f"`@layout` of a `parallel` loop {where}, where a block's threads do not share it", node, help=hint)
     shape = []
     for binder, (symbol, *bounds) in zip(loop.binders, binders):
@@ -45,6 +46,9 @@ def layout_of_loop(node: syntax.LayoutMap, loop: syntax.Loop, binders: list, at:
     copied = next((written for dim, written in zip(dims, node.dims) if dim.replicas), None)
     if copied is not None:
         fail(at, "E0235", f"`{copied.name}` counts replicas of an iteration", copied, help="an iteration is run by one thread")
+    if len(dims) != len(shape):
+        counts = f"{len(dims)} {'index' if len(dims) == 1 else 'indices'}", f"{len(shape)} range{'s' * (len(shape) > 1)}"
+        fail(at, "E0235", "`@layout` has {}, and the loop {}".format(*counts), node, help="name one index for each range")
     layout = _distribution(node, "a loop", dims, results, at)
     _refuse(node, ", ".join(binder.name for binder in loop.binders), at, problem(layout, tuple(shape), at.threads, "iteration"))
     return str(layout)

@@ -1,5 +1,5 @@
-"""`@layout` for tiles and loops: which thread holds each element of a fragment or runs each iteration, where elements of a shared array lie.
-All fit what they are of.
+"""`@layout` for tiles and loops: which thread holds each element of a fragment or runs each iteration, where elements of a shared array
+lie. All fit what they are of.
 """
 
 from __future__ import annotations

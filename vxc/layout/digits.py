@@ -1,5 +1,5 @@
-"""Numbers as sums of digits: value[n] = value[0] + the sum over digits of (n // divisor % radix) * stride. Or with `^` for each `+`: the digits
-of what swizzles exchange, which count single bits or bits side by side.
+"""Numbers as sums of digits: value[n] = value[0] + the sum over digits of (n // divisor % radix) * stride. Or with `^` for each `+`: the
+digits of what swizzles exchange, which count single bits or bits side by side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Layouts that the author gave (part of infer-layouts; those of loops, of fuse-loops and map-loops).
 
-Those of fragments and loops are checked for the threads that there are. A shared array whose layout is no gap behind rows and no swizzle, as a
-ladder, becomes one of other dimensions, in which its elements lie in memory order; `avoid-bank-conflicts` sees to the rest.
+Those of fragments and loops are checked for the threads that there are. A shared array whose layout is no gap behind rows and no swizzle,
+as a ladder, becomes one of other dimensions, in which its elements lie in memory order; `avoid-bank-conflicts` sees to the rest.
 
     shared @s: f16[32, 64] {layout="[i, j] -> [i // 16, j // 16, i % 16, j % 16]"}      shared @s: f16[2, 4, 16, 16] {layout=..}
     %0: f16 = load @s, %i, %j                                                      ->    %0: f16 = load @s, %1, %2, %3, %4
@@ -34,9 +34,17 @@ def over_numbers(kernel: Kernel, loop: Inst, counts: Sequence[Operand]) -> str:
     return str(flattened(layout, shape))
 
 
-def of_loop(kernel: Kernel, loop: Inst, threads: int) -> None:
-    """Raises VxcError (E0235) where the layout of a loop, over numbers of iterations, is none in so many threads."""
-    bounds, layout = (*loop.operands, Const(1))[:3], parse(loop.attr("layout"))
+def run_as_given(kernel: Kernel, loop: Inst, inside: Sequence[Inst], how: str, threads: int, context: Context) -> None:
+    """Says that a loop, which is mapped as `how`, runs as its layout, over numbers of iterations, says. Raises VxcError (E0235) where it
+    does not fit.
+    """
+    bounds, layout, name = (*loop.operands, Const(1))[:3], parse(loop.attr("layout")), source_name(loop.result.name)
+    scan = next((inst for inst in inside if inst.op == "scan"), None)
+    if scan is not None:
+        line = f" on line {scan.loc[0]}" if scan.loc else ""
+        refuse(kernel, loop, (f"threads run the scan{line} together", "leave out the layout, or put the scan in a loop of its own"))
+    if how != "lanes":
+        refuse(kernel, loop, ("each thread runs all of it, for what it stores to is each thread's own", "leave out the layout"))
     if not all(type(x) is Const for x in bounds):
         refuse(kernel, loop, ("how many iterations there are is not known when compiling", "let the loop run over literals and generics"))
     if any(dim.replicas for dim in layout.dims):
@@ -44,6 +52,10 @@ def of_loop(kernel: Kernel, loop: Inst, threads: int) -> None:
     wrong = problem(layout, (trip_count(*(x.value for x in bounds)),), threads, "iteration")
     if wrong:
         refuse(kernel, loop, wrong)
+    context.applied(f"parallel {name}: threads run the iterations that @layout gives them", kernel.name, loop.loc)
+    if loop.attr("vector"):
+        text = f"@vector({loop.attr('vector')}) of {name}: @layout says what a thread runs one after another"
+        context.missed(text, kernel.name, loop.loc)
 
 
 def refuse(kernel: Kernel, inst: Inst, wrong: tuple[str, str]) -> None:

@@ -6,8 +6,9 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
-        warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements says how many in a row a lane may as well take, of one that a thread
-        runs alone how many it takes at a time; of the loop over blocks, so many elements are then a thread's, as `rows` counts.
+        warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements
+        says how many in a row a lane may as well take, of one that a thread runs alone how many it takes at a time; of the loop over
+        blocks, so many elements are then a thread's, as `rows` counts.
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
@@ -18,12 +19,12 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
 
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
-warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks.
+warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks, and
+E0235 for a layout of the author's that does not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from vxc.analysis.offsets import Offsets
@@ -38,7 +39,7 @@ from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.fuse_loops import trips
-from vxc.passes.given_layouts import of_loop, refuse
+from vxc.passes.given_layouts import run_as_given
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.prove_parallel_text import source_name
@@ -206,7 +207,8 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
             if inst.attr("layout"):
-                vector, layout = 1, _given(inst, [body[p] for p in regions.body(i)], vectors, how[i], lanes)
+                vector, layout = 1, inst.attr("layout")
+                run_as_given(vectors.kernel, inst, [body[p] for p in regions.body(i)], how[i], lanes, vectors.context)
             elif how[i] == "all" or alone or lanes == 1:
                 vector = vectors.of_own(inst, regions.body(i))
             else:
@@ -227,19 +229,6 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
     return widths
 
 
-def _given(loop: Inst, inside: Sequence[Inst], vectors: _Vectors, how: str, lanes: int) -> str:
-    """The layout of the author's of a loop that is run so by the lanes of a group. Raises VxcError (E0235) where it does not fit."""
-    scan = next((inst for inst in inside if inst.op == "scan"), None)
-    if scan is not None:
-        refuse(vectors.kernel, loop, (f"threads run the scan{_line(scan)} together", "leave out the layout, or put the scan in a loop of its own"))
-    if how != "lanes":
-        refuse(vectors.kernel, loop, ("each thread runs all of it, for what it stores to is each thread's own", "leave out the layout"))
-    of_loop(vectors.kernel, loop, lanes)
-    text = f"parallel {source_name(loop.result.name)}: threads run the iterations that @layout gives them"
-    vectors.context.applied(text, vectors.kernel.name, loop.loc)
-    return loop.attr("layout")
-
-
 def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
     """Open a loop as one over the numbers of its iterations, which it gives: a start that only the call knows may be so far up that
     lanes would count past the greatest index.
@@ -253,9 +242,9 @@ def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
 
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
-    """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it writes
-    storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a layout
-    says who runs it.
+    """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it
+    writes storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a
+    layout says who runs it.
     """
     inside = [regions.insts[i] for i in regions.body(loop)]
     around = [*regions.parents(loop)]
