@@ -44,9 +44,8 @@ def parallel(s: State, ctx: Context) -> Made | None:
     inner = replace(inner, volume=ctx.volume * volume, steps=ctx.steps * rounds)
     lines, inner = block(s, inner, s.random.randint(0, max(0, 4 - 2 * depth)))
     last, inner = (store if s.chance(0.7) else row_store)(s, inner)
-    alone = not _triangle(ranges) and not any("cum" in line for line in lines)  # a scan takes threads together
-    given = [loop_layout(s, ctx, tuple(b.dim for b in binders))] if ctx.in_block and alone else []
-    head = " ".join([*_attributes(s, inner, level, [*lets, *lines, *last]), *filter(None, given), "parallel"])
+    given = _layout(s, ctx, binders, [*lines, *last]) if ctx.in_block and not _triangle(ranges) else []
+    head = " ".join([*_attributes(s, inner, level, [*lets, *lines, *last]), *given, "parallel"])
     lines = [f"{head} {', '.join(ranges)} {{", *indent([*lets, *lines, *last]), "}"]
     return lines, replace(ctx, ready=ctx.ready | written(s, ctx, inner, level))
 
@@ -54,6 +53,15 @@ def parallel(s: State, ctx: Context) -> Made | None:
 def _triangle(ranges: list[str]) -> bool:
     """Whether one range depends on another, so that the nest stays a loop in a loop."""
     return any(text.endswith(" + 1") for text in ranges)
+
+
+def _layout(s: State, ctx: Context, binders: list[Binder], body: list[str]) -> list[str]:
+    """`@layout` of a nest right in a block, or nothing: of a range that is not full, digits of the extent are not those of iterations, and
+    scans take threads together.
+    """
+    if any("cum" in line for line in body) or len(binders) > 1 and not all(b.full for b in binders):
+        return []
+    return [text for text in (loop_layout(s, ctx, tuple(b.dim for b in binders)),) if text]
 
 
 def _attributes(s: State, inner: Context, level: Level, body: list[str]) -> list[str]:
