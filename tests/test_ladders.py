@@ -30,3 +30,27 @@ def test_a_ladder_that_is_read_across(dtype, b):
     assert all(x.cycles == x.ideal_cycles for x in found if x.space == "shared")
     assert all(x.ideal_sectors >= 0.95 * x.sectors for x in found if x.space != "shared")
     assert {x.space for x in found if x.requests} >= {"shared", "param"}
+
+
+COPIED = """kernel ladder<T: dtype = f16, B = 16>(x: T[M, N], out y: T[M, N]) {
+    @threads(128) grid b in ceildiv(M, 64), c in ceildiv(N, 64) {
+        @layout([i, j] -> [i // B, j // B, i % B, j % B]) shared s: T[64, 64];
+        copy(x[b*64 :+ 64, c*64 :+ 64], s);
+        copy(s, y[b*64 :+ 64, c*64 :+ 64]);
+    }
+}"""
+
+
+@pytest.mark.parametrize("dtype, b", [("f16", 8), ("f32", 4), ("f16", 16), ("f32", 16), ("u8", 16), ("f16", 32), ("f64", 32)])
+def test_a_ladder_that_is_copied_as_a_whole(dtype, b):
+    """Rows of micro-tiles of 16 bytes at least go 16 bytes at a time, in both directions, also where the tile ends at the array's end."""
+    c = compile(Source("k.vx", COPIED), defines={"T": DTYPES[dtype], "B": b, "M": 192, "N": 256})
+    for m, n in ((192, 256), (150, 200)):
+        made, counters = c if (m, n) == (192, 256) else compile(Source("k.vx", COPIED), defines={"T": DTYPES[dtype], "B": b}), Counters()
+        x = np.random.default_rng(0).integers(-8, 8, (m, n)).astype(DTYPES[dtype].numpy)
+        assert (run_flat(made.plan, {"x": x}, {})["y"] == x).all()
+        run_flat(made.plan, {"x": x}, {}, debug=False, counters=counters)
+        found = [a for a in counters.accesses.values() if a.requests]
+        assert all(a.bytes == 16 for a in found) and {a.space for a in found} == {"shared", "param"}
+        assert all(a.cycles == a.ideal_cycles for a in found if a.space == "shared")
+        assert all(a.ideal_sectors >= 0.95 * a.sectors for a in found if a.space == "param")

@@ -23,11 +23,10 @@ from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
 from vxc.passes.nest import Nest
-from vxc.passes.turned_rows import meet, turned
+from vxc.passes.turned_rows import LANES, turned, turns
 from vxc.record import record
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 
-LANES = 8  # threads beside one another along what is stored: 128 bytes, and no bank twice
 PIECES = 4  # that a thread copies: fewer keep too little under way, more leave too few threads
 
 
@@ -180,7 +179,7 @@ class _Tiled:
         b, shape, anchor = self.b.at(self.nest.loops[0].loc), self.shape, self.found.anchor
         shifts = {x: tuple(b.emit("mod", n, per_piece(x)) for n in at) for x, at in places.items() if x.begins % per_piece(x)}
         beside, tall = WARP // LANES, shape.rows // (shape.vector * LANES)
-        meeting = [x for x in shifts if meet(x, self.found, self.nest, shape.vector, beside)]
+        orders = {x: alike for x in shifts if (alike := turns(x, self.found, self.nest, shape.vector))}
         with b.loop(0, shape.rows * shape.columns // shape.vector, kind="parallel", name="e", independent=TILE) as e:
             lane, rest = b.emit("mod", e, LANES), b.emit("floordiv", e, LANES)
             side, rest = b.emit("mod", rest, beside), b.emit("floordiv", rest, beside)
@@ -193,19 +192,26 @@ class _Tiled:
                 flat, begin = self._begin(zero, tile.first, b.emit("mul", chunk, shape.vector))
                 load = partial(self._load, tile, column, shifts)
                 with ExitStack() as open_:
-                    if meeting:
+                    if orders:
                         whole = b.emit("and", b.emit("ge", flat, zero), b.emit("le", b.emit("add", flat, shape.vector), limit))
                         open_.enter_context(b.if_(whole))
-                        held = {x: turned(b, x, shape.vector, begin, partial(load, x)) for x in meeting}
-                        with self._few(shape.vector) as v:
-                            row = b.emit("add", begin, v)
-                            inner = self._at(b.emit("add", tile.first, row), here)
-                            self._body(inner, lambda x: held[x](v) if x in held else load(x, row))
+                        self._turned(tile, begin, here, side, orders, load)
                         b.else_()
-                    with self._few(shape.vector, together=not meeting) as v:
+                    with self._few(shape.vector, together=not orders) as v:
                         at, row = b.emit("add", flat, v), b.emit("add", begin, v)
                         with b.if_(b.emit("and", b.emit("ge", at, zero), b.emit("lt", at, limit))):
                             self._body(self._at(b.emit("add", tile.first, row), here), lambda x: load(x, row))
+
+    def _turned(self, tile: _Tile, begin: Scalar, here: Scalar, side: Scalar, orders: dict[Staged, int], load: Callable) -> None:
+        """The body for all elements of a thread, in an order by its column's number in a warp."""
+        b, vector = self.b, self.shape.vector
+        held = {}
+        for x, alike in orders.items():
+            held[x] = turned(b, x, vector, side, alike, lambda number: load(x, b.emit("add", begin, number)))
+        with self._few(vector) as v:
+            row = b.emit("add", begin, v)
+            inner = self._at(b.emit("add", tile.first, row), here)
+            self._body(inner, lambda x: b.emit("load", held[x], v) if x in held else load(x, row))
 
     def _begin(self, zero: Scalar, first: Value, along: Scalar) -> tuple[Scalar, Scalar]:
         """(offset in memory, row of the tile) at which elements are stored that lie `along` behind the boundary where a column of the tile

@@ -1,11 +1,13 @@
-"""Elements of a tile read in an order that depends on the thread (part of tile-transposes).
+"""Elements of a tile read in another order by threads in other columns (part of tile-transposes).
 
 A thread takes as many elements of a column as a piece of 16 bytes of what is stored has, one after another; threads beside it, in other
 columns, begin at other rows, where those of what is stored are not aligned. An element lies in its piece of the shared array where it lies
 in one of global memory, which is the number of its row and column there. So threads that read their first element each, then their
-second, may meet in a bank: in rows of 8193, of 8191 stored, two of four columns do, in rows of 8193, of 8193 stored, all four. Where each
-thread begins with the row whose number among so many rows is 0, all are in rows that begin alike, and only the columns count. What it has
-read is then turned to where it belongs, by selections between registers.
+second, may meet in a bank: in rows of 8193 f32, of which 8191 are stored, two of four columns do, of 8193 all four. Here threads exchange
+the order in which they read by bits of the number of their column, so that none meet; what they have read is exchanged back between
+registers.
+
+Of elements of less than 4 bytes that costs more than the banks do, and where only the call says how long rows are, more than it brings.
 """
 
 from __future__ import annotations
@@ -15,56 +17,60 @@ from math import prod
 
 from vxc.analysis.transposes import Staged, Transpose
 from vxc.analysis.vector_width import BYTES
-from vxc.dtypes import DTYPES, DType
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Operand, Scalar
-from vxc.layout.banks import BANK
+from vxc.layout.banks import BANK, LINE
 from vxc.passes.nest import Nest
 
+LANES = 8  # threads beside one another along what is stored: 128 bytes, and no bank twice
 
-def meet(x: Staged, found: Transpose, nest: Nest, vector: int, beside: int) -> bool:
-    """Whether threads in `beside` columns next to one another, of which each takes `vector` rows, may meet in a bank."""
+
+def turns(x: Staged, found: Transpose, nest: Nest, vector: int) -> int:
+    """Of how many columns beside one another threads read in one order, so that none meet in a bank; 0 where orders need not differ, or
+    would not help, or what decides it is not known. A thread takes `vector` rows.
+    """
     size = x.buffer.dtype.bytes
-    per = BYTES // size
-    if not x.begins % per or not found.begins % vector or vector % per:
-        return False  # all rows, or all columns, begin alike; or turning does not make them
     down, over = (nest.loops[k].result for k in (found.along, found.across))
     steps = _step(x.buffer, x.indices, down), _step(found.anchor.buffer, found.anchor.box, over)
-    if None in steps:
-        return True
-    columns = range(min(beside, beside * BANK // size))  # of one phase of an access
-    return any(
-        len({(start + c - c * steps[0] * steps[1]) % per * size // max(BANK, size) for c in columns}) < len(columns) for start in range(per)
-    )
+    if size < BANK or None in steps or vector * size != BYTES:
+        return 0
+    columns = range(LINE // size // LANES)  # of one phase of an access
+    rows, column = steps
+
+    def apart(order: Callable[[int], int]) -> bool:
+        """Whether columns whose threads read in these orders have their elements in other places of a piece, whatever the first one is."""
+        return all(
+            len({(first + c + ((v ^ order(c)) - c * column) * rows) % vector for c in columns}) == len(columns)
+            for first in range(vector) for v in range(vector)
+        )  # fmt: skip
+
+    if apart(lambda c: 0):
+        return 0
+    return next((alike for alike in (2, 1) if apart(lambda c, n=alike: c // n % vector)), 0)
 
 
 def _step(buffer: Buffer, indices: tuple[Operand, ...], loop: Operand) -> int | None:
     """Elements from one iteration of a loop to the next, where that is known."""
-    inner = (buffer.strides or (Const(1),))[indices.index(loop)] if buffer.strides else None
-    extents = [inner] if inner is not None else buffer.shape[indices.index(loop) + 1 :]
+    at = indices.index(loop)
+    extents = buffer.shape[at + 1 :] if buffer.strides is None else buffer.strides[at : at + 1]
     return prod(n.value for n in extents) if all(type(n) is Const for n in extents) else None
 
 
-def turned(b: Builder, x: Staged, vector: int, begin: Scalar, load: Callable[[Scalar], Scalar]) -> Callable[[Scalar], Scalar]:
-    """Reads the `vector` elements from the row `begin` on, each by `load` of its row; gives what gives the one at a number of them."""
-    dtype = x.buffer.dtype
-    bits = dtype if dtype.compute is dtype else DTYPES[f"u{dtype.bits}"]  # what is only stored has no selection of its own
-    low = b.emit("mod", begin, vector)
-    back = b.emit("sub", vector, low)
-    held = b.declare("local", x.buffer.name, bits, (vector,))
+def turned(b: Builder, x: Staged, vector: int, side: Scalar, alike: int, load: Callable[[Scalar], Scalar]) -> Buffer:
+    """An array of the thread with `vector` elements, of which `load` reads one of a number; `side` is that of the thread's column, of which
+    `alike` read in one order.
+    """
+    order = b.emit("mod", b.emit("floordiv", side, alike) if alike > 1 else side, vector)
+    most = min(vector, LINE // x.buffer.dtype.bytes // LANES // alike) - 1
+    held = b.declare("local", x.buffer.name, x.buffer.dtype, (vector,))
     with b.loop(0, vector, kind="unroll", name="u") as u:
-        value = load(b.emit("add", begin, b.emit("mod", b.emit("add", u, back), vector)))
-        b.emit("store", held, u, _as(b, value, bits))
+        b.emit("store", held, u, load(b.emit("xor", u, order)))
     bit = 1
-    while bit < vector:
-        on = b.emit("ne", b.emit("mod", b.emit("floordiv", low, bit), 2), 0)
-        further = b.declare("local", x.buffer.name, bits, (vector,))
+    while bit <= most:
+        on = b.emit("ne", b.emit("mod", b.emit("floordiv", order, bit), 2), 0)
+        further = b.declare("local", x.buffer.name, x.buffer.dtype, (vector,))
         with b.loop(0, vector, kind="unroll", name="u") as u:
-            ahead = b.emit("load", held, b.emit("mod", b.emit("add", u, bit), vector))
-            b.emit("store", further, u, b.emit("select", on, ahead, b.emit("load", held, u)))
+            other = b.emit("load", held, b.emit("xor", u, bit))
+            b.emit("store", further, u, b.emit("select", on, other, b.emit("load", held, u)))
         held, bit = further, 2 * bit
-    return lambda number: _as(b, b.emit("load", held, number), dtype)
-
-
-def _as(b: Builder, value: Scalar, dtype: DType) -> Scalar:
-    return value if value.dtype is dtype else b.emit("reinterpret", value, dtype=dtype)
+    return held
