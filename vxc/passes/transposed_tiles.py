@@ -239,4 +239,4 @@ class _Tiled:
             corner, stride = shifts[x]
             place = b.emit("add", column, b.emit("mod", b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))
         place = b.emit("add", b.emit("mul", self._line(row, x), per_piece(x)), place)
-        return b.emit("load", tile.arrays[x], place, name=x.buffer.name)
+        return b.emit("load", tile.arrays[x], place)
