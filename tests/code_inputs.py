@@ -172,4 +172,5 @@ RUNS = {
         thread("§serial j in 0..3 step n { y[i] = 0.0; }"), {"x": X, "y": X}, {"n": 0},
         "a loop steps by 0 and would never end (at i=0)",
     ),
+    "E0735": (kernel("y[0:4:§n] = 0.0;"), {"x": X, "y": X}, {"n": 0}, "a slice goes by steps of less than 1"),
 }  # fmt: skip

@@ -91,6 +91,44 @@ def test_what_a_choice_follows_from_is_its_key(gpu, folder, monkeypatch, change)
     assert timings(gpu)
 
 
+def included(path) -> str:
+    """The kernel with an `extern fn` whose text includes a file."""
+    text = f'extern fn twice(a: f32) -> f32 = "\\n#include \\"{path}\\"\\nreturn TWICE(a);" {{ return a * 2.0; }}\n'
+    return text + SCALE.replace("(F as f32) * x[i]", "twice(x[i])")
+
+
+def test_what_an_extern_fn_includes_is_part_of_the_key(gpu, folder):
+    outer, inner = folder / "outer.h", folder / "inner.h"
+    outer.write_text('#include "inner.h"\n')
+    inner.write_text("#define TWICE(a) a * 2.0f\n")
+
+    def tuned_again() -> bool:
+        vxc.autotune(vxc.kernel(included(outer)), B=[32, 64])(*arguments())
+        return bool(timings(gpu))
+
+    assert tuned_again() and not tuned_again()
+    inner.write_text("#define TWICE(a) a + a\n")
+    assert tuned_again() and not tuned_again()
+
+
+def test_a_record_made_with_another_included_file_is_left_out(gpu, folder):
+    header, path = folder / "outer.h", folder / "scale.json"
+    header.write_text("#define TWICE(a) a * 2.0f\n")
+    first = vxc.autotune(vxc.kernel(included(header)), B=[32, 64])
+    first(*arguments())
+    first.export(path)
+    assert vxc.autotune(vxc.kernel(included(header)), B=[32, 64]).load(path) == 1
+    header.write_text("#define TWICE(a) a + a\n")
+    assert vxc.autotune(vxc.kernel(included(header)), B=[32, 64]).load(path) == 0
+
+
+def test_a_choice_for_a_text_that_reads_what_cannot_be_told_is_not_kept(gpu, folder):
+    text = included("nothing.h").replace("#include", "#define HERE __DATE__\\n#include")
+    for _ in range(2):
+        vxc.autotune(vxc.kernel(text), B=[32, 64])(*arguments())
+        assert timings(gpu)
+
+
 def test_without_a_cache_each_process_tunes(gpu):
     tuned()(*arguments())
     timings(gpu)

@@ -231,11 +231,6 @@ def test_what_is_not_there_is_refused(arguments, said, monkeypatch, capsys):
     assert stopped.value.code == 2 and said in capsys.readouterr().err
 
 
-def test_without_a_gpu_it_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(bench, "unavailable", lambda: "none here")
-    assert bench.run([SUM], None) == 4 and capsys.readouterr().err == "no GPU: none here\n"
-
-
 def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkeypatch, capsys):
     path = tmp_path / "bench.jsonl"
     write(rows_of(SUM, vxc=9, reference=8, torch=7), path)

@@ -4,11 +4,16 @@ import itertools
 from contextlib import ExitStack
 
 import pytest
+from cli_tool import SAMPLES
 
+from vxc.diag import read_source
+from vxc.driver import compile
 from vxc.dtypes import BOOL, DTYPES, F32, I32, I64, U8
 from vxc.ir.builder import Builder
 from vxc.ir.facts import BLOCK, MAX_DIM, full, ranges, uniformity
 from vxc.ir.kernel import Buffer, Const, Value
+from vxc.ir.ops import TOGETHER
+from vxc.pipeline import PIPELINE
 from vxc.semantics import SCALAR_OPS, accepts, evaluate
 
 N, S = Value("n", I64), Value("s", I64)
@@ -134,8 +139,19 @@ def test_control():
     with b.loop(0, N, kind="serial"):
         b.emit("barrier", scope="block")
     kernel = b.build("k", [N, S, X], stage="thread", attrs=[("threads", 64)])
-    control = uniformity(kernel).control
-    assert [control[i] for i, inst in enumerate(kernel.insts) if inst.op == "barrier"] == [1, 4, BLOCK]
+    barriers = [i for i, inst in enumerate(kernel.insts) if inst.op == "barrier"]
+    for control in (uniformity(kernel).control, *(uniformity(kernel, asked=some).control for some in (barriers, barriers[1:]))):
+        assert [control.get(i) for i in barriers][-2:] == [4, BLOCK] and control.get(barriers[0], 1) == 1
+
+
+@pytest.mark.parametrize("name", ["attention_flash", "flash_splitk", "gemm", "cumsum", "softmax"])
+def test_control_is_the_same_where_only_some_is_asked_for(name):
+    made = compile(read_source(SAMPLES / f"{name}.vx"))
+    for kernel in (kernel for p in PIPELINE.passes for kernel in made.after(p.name).kernels):
+        every = uniformity(kernel).control
+        asked = [i for i, inst in enumerate(kernel.insts) if inst.op in TOGETHER]
+        for some in (asked, asked[:1], [*range(0, len(kernel.insts), 7)]):
+            assert uniformity(kernel, asked=some).control == {i: every[i] for i in some}
 
 
 def test_teams():

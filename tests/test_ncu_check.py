@@ -7,6 +7,7 @@ from collections import Counter
 
 import ncu_check
 import pytest
+from benching.ending import Stopped
 from ncu_check import CASES, METRICS, RECORD, different, measured, rows
 
 from vxc.dtypes import DTYPES
@@ -36,7 +37,7 @@ def test_what_ncu_prints_is_read_by_launch():
 
 @pytest.mark.parametrize("kernels", [[], ["rowsum"], [case.sample for case in CASES][::-1]], ids=["none", "one", "another order"])
 def test_launches_that_are_not_the_cases_are_refused(kernels):
-    with pytest.raises(ValueError, match="ncu saw"):
+    with pytest.raises(Stopped, match="ncu saw"):
         measured(output(kernels))
 
 

@@ -6,7 +6,6 @@ import builtins
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -81,32 +80,6 @@ def test_options_differ_wherever_the_code_may():
 def test_headers_are_found(header):
     text = f'#include <{header}>\nextern "C" __global__ void k(float* y) {{ y[0] = 1.0f; }}'
     assert nvrtc.compile_cuda(text, "k.cu", "sm_80").kernels["k"].registers > 0
-
-
-def test_the_toolchain_is_told_by_its_files_and_not_by_its_version_alone(monkeypatch, tmp_path):
-    (tmp_path / "include").mkdir()
-    header, library = tmp_path / "include" / "vector_types.h", tmp_path / "libnvrtc.so.13"
-    for path in (header, library, tmp_path / "libnvrtc-builtins.so.13.0", tmp_path / "libother.so"):
-        path.write_bytes(b"text")
-        os.utime(path, (1, 1))
-    monkeypatch.setattr(nvrtc, "include_paths", lambda: (str(tmp_path / "include"),))
-    monkeypatch.setattr(nvrtc, "_library", lambda: str(library))
-    name = nvrtc.toolchain.__wrapped__
-    first = name()
-    assert first.startswith("nvrtc {}.{} files ".format(*nvrtc.nvrtc_version())) and name() == first
-    seen = {first}
-    for path in (header, library, tmp_path / "libnvrtc-builtins.so.13.0"):
-        for change in (lambda path: path.write_bytes(b"patched"), lambda path: os.utime(path, (2, 2))):
-            change(path)
-            seen.add(name())
-    assert len(seen) == 7
-    (tmp_path / "libother.so").write_bytes(b"patched")
-    assert name() in seen
-
-
-def test_the_library_in_use_is_found():
-    library = Path(nvrtc._library())
-    assert library.is_file() and "nvrtc" in library.name
 
 
 def test_errors_are_placed_in_the_source_that_line_names():

@@ -1,15 +1,16 @@
-"""A record is what `dataclass(frozen=True)` makes, but for the methods that it shares."""
+"""Records are what `dataclass` makes, but for the methods that they share and for `__init__`, which is written when it is needed."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
-from dataclasses import FrozenInstanceError, asdict, dataclass, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
 from functools import cached_property
 
 import pytest
 
-from vxc.record import record
+from vxc.record import entity, record, state, value
 
 
 @record
@@ -64,3 +65,86 @@ def test_it_may_be_copied_and_changed_in_a_copy():
 
 def test_its_own_methods_are_left():
     assert repr(Named(1, name="origin")) == "origin" and Named(1, name="a") != Named(1, name="b")
+
+
+@entity
+class Self:
+    x: int
+
+
+@state
+class Many:
+    """Every kind of field; `made` is there once `__post_init__` has run."""
+
+    x: int
+    y: list[int] = field(default_factory=list)
+    z: int = field(default=3, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.made = self.x
+
+
+@state
+class More(Many):
+    w: int = 5
+
+
+def test_one_that_is_equal_to_itself_alone():
+    one = Self(1)
+    assert one == one != Self(1) and len({one, Self(1)}) == 2
+    with pytest.raises(FrozenInstanceError, match="x"):
+        setattr(one, "x", 2)
+
+
+def test_a_state_may_be_changed_and_has_no_hash():
+    many = Many(1)
+    many.x, other = 2, Many(2)
+    assert many == other and many.y is not other.y and many.made == 1 and repr(many) == "Many(x=2, y=[], z=3)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(many)
+
+
+@pytest.mark.parametrize("make", [lambda: Many(), lambda: Many(1, [], 3), lambda: Many(1, v=2), lambda: More(1, [], 5, 6)])
+def test_it_is_called_as_a_dataclass_is(make):
+    with pytest.raises(TypeError, match="__init__"):
+        make()
+
+
+def test_its_fields_are_given_as_those_of_a_dataclass():
+    assert More(1, [2], 6, z=7) == More(1, y=[2], w=6, z=7) != More(1, [2], 6)
+    assert [*inspect.signature(More).parameters] == ["x", "y", "w", "z"]
+
+
+@value
+class Slots:
+    x: int
+    y: int = 2
+    z: int = field(default=0, compare=False, repr=False)
+
+
+@value
+class Own:
+    x: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Own)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_a_value_equals_hashes_and_prints_as_a_frozen_dataclass_with_slots():
+    assert Slots(1) == Slots(1, 2, 7) != Slots(2) and Slots(1) != Plain(1) and Slots(1) != (1, 2)
+    assert hash(Slots(1, z=7)) == hash(Plain(1)) and repr(Slots(1, z=7)) == repr(Plain(1)).replace("Plain", "Slots")
+    assert len({Own(1), Own(2)}) == 1 and not hasattr(Slots(1), "__dict__")
+
+
+def test_a_value_is_frozen_and_may_be_copied():
+    one = Slots(1, 2, 3)
+    for name in ("x", "other"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(one, name, 5)
+        with pytest.raises(FrozenInstanceError, match=name):
+            delattr(one, name)
+    for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, x=1)):
+        assert copied == one and copied.z == 3 and copied is not one

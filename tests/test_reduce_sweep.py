@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import reduce_sweep
-from gpu_case import key
-from reduce_sweep import VARIANTS, Variant, compiled, deciding, fresh
+from benching.orders import VARIANTS, Variant, compiled, key_of
+from reduce_sweep import deciding, fresh
 
 TWO = [Variant(4, 16, 64, 0, 256), Variant(0, 4, 64, 132, 32)]
 
@@ -26,7 +25,7 @@ def test_every_combination_is_a_variant_that_compiles():
 @pytest.mark.parametrize("rows, status", [(2, 0), (1, 1), (0, 1)])
 def test_a_record_is_current_if_all_its_keys_are(tmp_path, monkeypatch, rows, status):
     monkeypatch.setattr(reduce_sweep, "VARIANTS", TWO)
-    now = [{**variant._asdict(), "key": key(compiled(variant), Path(reduce_sweep.__file__))} for variant in TWO]
+    now = [{**variant._asdict(), "key": key_of(compiled(variant))} for variant in TWO]
     path = tmp_path / "record.json"
     path.write_text(json.dumps({"rows": now[:rows]}))
     assert fresh(path) == status

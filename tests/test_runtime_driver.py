@@ -95,6 +95,14 @@ def test_failed_calls_say_what_cuda_says():
     assert refused("E0604", fake.synchronize, 0) == "cuStreamSynchronize failed: CUDA_ERROR_LAUNCH_FAILED (meaning of 719)"
 
 
+@pytest.mark.parametrize("nbytes, size", [(0, 16), (1, 16), (16, 16), (18, 32), (32, 32)])
+def test_memory_is_whole_vectors_the_last_of_them_cleared(nbytes, size):
+    cuda = FakeCuda()
+    assert Driver(cuda).allocate(nbytes) == 4096
+    clear = [("cuMemsetD8Async", 4096 + size - 16, 0, 16, 0)] if nbytes < size else []
+    assert cuda.calls == [("cuMemAlloc", size), *clear]
+
+
 def test_the_context_is_retained_once_and_popped_also_after_an_error():
     cuda = FakeCuda()
     fake = Driver(cuda)

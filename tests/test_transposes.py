@@ -104,7 +104,8 @@ def test_aligned_tiles_move_whole_sectors_and_meet_in_no_bank(dtype):
 @pytest.mark.parametrize("dtype, sectors, turns", [("f16", 0.94, 1), ("f32", 0.98, 1), ("u8", 0.91, 2), ("f64", 0.97, 1)])
 def test_odd_tiles_move_few_sectors_twice(dtype, sectors, turns):
     """A row is fetched in whole sectors, which tiles share at their sides, half of one left out where it holds nothing of the row. Elements
-    keep their place in 16 bytes, so that where columns begin at different rows, two of them of elements of a byte may meet in a bank; wider ones are read in other orders.
+    keep their place in 16 bytes, so that where columns begin at different rows, two of them of elements of a byte may meet in a bank;
+    wider ones are read in other orders.
     """
     found = cost(dtype, 511, 513)
     read, written, stored, loaded = (found[k] for k in (("x", "load"), ("y", "store"), ("x.tile", "store"), ("x.tile", "load")))

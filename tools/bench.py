@@ -23,21 +23,17 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
 from benching import launches, starts
 from benching.cases import EVERY, FIRST_CALLS, SUITES, Calls, Case, Kernel, kernel
-from benching.ending import end
+from benching.ending import end, gpu, needed
 from benching.record import recorded, replaced, stale, write
 from benching.table import PLOT, plot
 from benching.timing import measured
 
-from vxc.runtime.driver import driver, unavailable
-from vxc.target import for_capability
-
-STALE, FAILED, LACKING = 1, 3, 4
+STALE, FAILED = 1, 3
 
 
 def chosen(suites: list[str], names: list[str]) -> list[Case | Calls]:
@@ -58,11 +54,8 @@ def fresh(cases: list[Case | Calls]) -> int:
 
 
 def run(cases: list[Case | Calls], reference: Path | None) -> int:
-    reason = unavailable()
-    if reason:
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return LACKING
-    arch = for_capability(driver().capability(0)).name
+    arch = gpu()
+    needed("torch")
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         kernels = [pool.submit(kernel, case, arch) if isinstance(case, Case) else None for case in cases]
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a case is one kernel: more processes would only start
@@ -117,9 +110,7 @@ def main() -> int:
         parser.error(f"{options.reference} is no folder")
     cases = chosen(options.suites, options.case)
     if options.plot:
-        if find_spec("matplotlib") is None:
-            print("matplotlib is not installed: pip install matplotlib", file=sys.stderr)
-            return LACKING
+        needed("matplotlib")
         plot(recorded(), PLOT)
         return 0
     return fresh(cases) if options.fresh else run(cases, options.reference)

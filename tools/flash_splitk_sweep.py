@@ -4,11 +4,13 @@
 
 A variant is a number of chains (CH), the chunk of its dot product (W; 0 is single-shot, a partial sum for each element of a lane)
 and a cap on registers. Each is checked against float64 and timed as `benching/timing.py` says, all in turns: the first launch
-alone (`partial_ms`), which computes the attention of each chunk of keys, and both (`total_ms`). Exit status: 3 if a result is wrong.
+alone (`partial_ms`), which computes the attention of each chunk of keys, and both (`total_ms`). Exit status: 3 if a result
+is wrong, 4 without a GPU or torch.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import multiprocessing
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benching.cases import Kernel
+from benching.ending import WRONG, end, gpu, needed
 from benching.timing import graphed, relative_error
 from gpu_case import key
 
@@ -28,17 +31,16 @@ from vxc.diag import read_source
 from vxc.driver import compile
 from vxc.ir.plan import Plan
 from vxc.runtime.arrays import write_file
-from vxc.runtime.driver import driver, unavailable
+from vxc.runtime.driver import driver
 from vxc.runtime.launch import launch
 from vxc.runtime.timing import race
-from vxc.target import for_capability, occupancy, target
+from vxc.target import occupancy, target
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "flash_splitk.json"
 SIZES = {"SQ": 8192, "SK": 2048, "HD": 64, "C": 8}
 FLOP = 4 * SIZES["SQ"] * SIZES["SK"] * SIZES["HD"]
 ROUNDS, TOLERANCE = 3, 1e-5
-WRONG, NO_GPU = 3, 4
 
 
 class Variant(NamedTuple):
@@ -95,11 +97,9 @@ def measured(kernels: list[Kernel]) -> list[dict]:
 
 
 def main() -> int:
-    reason = unavailable()
-    if reason:
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return NO_GPU
-    arch = for_capability(driver().capability(0)).name
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    arch = gpu()
+    needed("torch")
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         kernels = list(pool.map(kernel, VARIANTS, [arch] * len(VARIANTS)))
     rows = measured(kernels)
@@ -117,4 +117,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

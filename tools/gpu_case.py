@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import re
 import statistics
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import benching.ending
 import numpy as np
 
 from vxc.analysis.exactness import inexact
@@ -157,14 +159,15 @@ def microseconds(case: str, arch: str) -> float:
     return round(statistics.median(times), 2)
 
 
-def run_once(case: str) -> None:
-    from vxc.runtime.driver import driver
-    from vxc.target import for_capability
-
-    compiled = compiled_case(case, for_capability(driver().capability(0)).name)
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the example of a case once, as compute-sanitizer and profilers are given it.")
+    names = [case for case, _, _ in sample_names()]
+    parser.add_argument("case", metavar="CASE", choices=names, help=f"one of {', '.join(names)}")
+    compiled = compiled_case(parser.parse_args().case, benching.ending.gpu())
     call = complete(compiled.typed)
     run_numpy(compiled, call.arrays, call.scalars, dims=call.dims)
+    return 0
 
 
 if __name__ == "__main__":
-    run_once(sys.argv[1])
+    benching.ending.end(main)

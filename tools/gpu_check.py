@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
-from benching.ending import end
+from benching.ending import Stopped, end, gpu
 from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_names, sanitize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,12 +97,12 @@ def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> tuple[int,
 
 
 def record_several() -> int:
-    from vxc.runtime.driver import driver, unavailable
+    from vxc.runtime.driver import driver
 
-    count = 0 if unavailable() else driver().device_count()
+    gpu()
+    count = driver().device_count()
     if count < 2:
-        print(f"no several GPUs: {unavailable() or f'the driver finds {count}'}", file=sys.stderr)
-        return 4
+        raise Stopped(f"no several GPUs: the driver finds {count}; CUDA_VISIBLE_DEVICES may hide some")
     passed, failed = gpu_tests(SEVERAL_TESTS, workers=0)
     whole = {
         "devices": [driver().device_name(d) for d in range(count)],
@@ -126,15 +126,9 @@ def versions(names: Sequence[str]) -> dict[str, str]:
 
 
 def record() -> int:
-    from vxc.runtime.driver import driver, unavailable
-    from vxc.target import for_capability
+    from vxc.runtime.driver import driver
 
-    reason = unavailable()
-    if reason:
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return 4
-    cuda = driver()
-    arch = for_capability(cuda.capability(0)).name
+    arch, cuda = gpu(), driver()
     names = [case for case, _, _ in sample_names()]
     with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         rows = dict(zip(names, pool.map(check, names, [arch] * len(names)), strict=True))
@@ -173,7 +167,8 @@ def _installed(name: str) -> bool:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
-    parser.add_argument("--several", action="store_true", help="run the tests for several GPUs and record them")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
+    what.add_argument("--several", action="store_true", help="run the tests for several GPUs and record them")
     options = parser.parse_args()
     end(fresh if options.fresh else record_several if options.several else record)

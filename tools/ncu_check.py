@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import benching.ending
 import numpy as np
 from gpu_case import key
 
@@ -32,14 +33,13 @@ from vxc.interp.flat_counters import Accesses
 from vxc.ir.kernel import Inst
 from vxc.ir.ops import accesses
 from vxc.runtime.arrays import write_file
-from vxc.runtime.driver import driver, unavailable
+from vxc.runtime.driver import driver
 from vxc.runtime.launch import run_numpy
 from vxc.source import Source
-from vxc.target import for_capability
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "ncu.json"
-STALE, DIFFERENT, NO_GPU = 1, 3, 4
+STALE, DIFFERENT = 1, 3
 LIMIT = 120  # seconds
 
 # Elements of a shared array in no order, so that lanes meet in banks.
@@ -115,15 +115,17 @@ def _kind(inst: Inst, array: str, count: Accesses) -> tuple[str, str]:
     return ("shared" if count.space == "shared" else "global"), {"r": "load", "w": stores, "rw": "atomic"}[mode]
 
 
-def launch_all() -> None:
+def launch_all() -> int:
     """Every case once, as ncu watches."""
+    arch = benching.ending.gpu()
     for case in CASES:
-        compiled, call = made(case, for_capability(driver().capability(0)).name)
+        compiled, call = made(case, arch)
         run_numpy(compiled, call.arrays, call.scalars, dims=call.dims)
+    return 0
 
 
 def measured(text: str) -> list[Counter[str]]:
-    """The numbers by metric of each launch, from the output of `ncu --csv`. Raises ValueError if the cases were not all launched."""
+    """The numbers by metric of each launch, from the output of `ncu --csv`. Raises `Stopped` if the cases were not all launched."""
     names = {counter: name for name, (counter, _) in METRICS.items()}
     found: dict[str, tuple[str, Counter[str]]] = {}
     for row in csv.DictReader(line for line in text.splitlines() if line.startswith('"')):
@@ -131,7 +133,8 @@ def measured(text: str) -> list[Counter[str]]:
         found.setdefault(row["ID"], (row["Kernel Name"], Counter()))[1][names[row["Metric Name"]]] = number
     launched = [name.split("(")[0] for name, _ in found.values()]
     if launched != [case.sample for case in CASES]:
-        raise ValueError(f"ncu saw {launched or 'no launch'}:\n{text[-2000:]}")
+        seen = ", ".join(launched) or "no launch"
+        raise benching.ending.Stopped(f"ncu saw {seen}, where each case is launched; the end of what it said:\n{text[-2000:]}")
     return [numbers for _, numbers in found.values()]
 
 
@@ -154,18 +157,15 @@ def different(found: Sequence[dict]) -> list[dict]:
 
 
 def record() -> int:
-    reason = unavailable()
-    if reason:
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return NO_GPU
+    arch = benching.ending.gpu()
     counters = ",".join(counter for counter, _ in METRICS.values())
     command = ["ncu", "--clock-control", "none", "--csv", "--metrics", counters, sys.executable, __file__, "--launch"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except FileNotFoundError:
-        print("ncu is not installed: it is part of the CUDA toolkit", file=sys.stderr)
-        return NO_GPU
-    arch = for_capability(driver().capability(0)).name
+        raise benching.ending.Stopped("ncu is not installed: it is part of the CUDA toolkit") from None
+    except subprocess.TimeoutExpired:
+        raise benching.ending.Stopped(f"ncu did not end in {LIMIT} s: does anybody else profile on this device?") from None
     found = rows(arch, measured(done.stdout + done.stderr))
     for row in found:
         print(f"{row['kernel']:28} {row['metric']:22} counted {row['counted']:>7,} measured {row['measured']:>7,} ratio {row['ratio']}")
@@ -192,12 +192,14 @@ def fresh() -> int:
     return STALE if stale else 0
 
 
-if __name__ == "__main__":
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
-    parser.add_argument("--launch", action="store_true", help="run every case once, for ncu to watch")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
+    what.add_argument("--launch", action="store_true", help="run every case once, for ncu to watch")
     options = parser.parse_args()
-    if options.launch:
-        launch_all()
-        sys.exit(0)
-    sys.exit(fresh() if options.fresh else record())
+    return (launch_all if options.launch else fresh if options.fresh else record)()
+
+
+if __name__ == "__main__":
+    benching.ending.end(main)

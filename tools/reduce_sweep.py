@@ -10,7 +10,8 @@ Variants are compiled side by side in all cores but one, while those that are re
 each multiprocessor of an H200, whose teams of lanes go through its rows one after another; `grid` 0 is the plain kernel, whose blocks fill
 the device. `ratio` is the time over the least for the same row and threads, `key` that of all records (`gpu_case.key`).
 
-Exit status: 0 if all is well, 1 for a record that is not of this code.
+Exit status: 0 if all is well, 1 for a record that is not of this code, 2 for what was not asked right, 3 for a wrong sum, 4
+without a GPU, torch or Triton, or for --plot without matplotlib.
 """
 
 from __future__ import annotations
@@ -19,110 +20,33 @@ import argparse
 import json
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from gpu_case import key
+from benching.ending import USAGE, Stopped, end, gpu, needed, rows_of
+from benching.orders import BYTES, CHUNKS, LANES, LENGTHS, SHAPES, VARIANTS, VECTOR, Variant, compiled, drawn, key_of, made, measured
 
-from vxc.cuda.nvrtc import Binary
-from vxc.driver import Compiled, compile
-from vxc.ir.plan import Plan
-from vxc.source import Source
+from vxc.runtime.arrays import write_file
 
 RECORD = Path(__file__).resolve().parent / "results" / "reduce_sweep.json"
-CHUNKS = (0, 1, 4, 8, 16, 32)  # 0: single-shot, a partial for each element of a lane
-LANES = (1, 4, 8, 16)
-LENGTHS = (32, 64, 128, 1000)
-MULTIPROCESSORS = 132
-SHAPES = ((MULTIPROCESSORS, 32), (MULTIPROCESSORS, 64), (MULTIPROCESSORS, 128), (MULTIPROCESSORS, 256), (0, 256))  # (grid, block)
 FEW, FULL = SHAPES[0], SHAPES[-1]
-VECTOR = 4  # elements of an f32 vector, and the default of partials
-BYTES = 1 << 27  # of each operand, both together more than the L2 cache
-BOUND = 1e-5  # of the error, relative to the sum of magnitudes
-
-
-class Variant(NamedTuple):
-    chunk: int
-    lanes: int
-    hd: int
-    grid: int
-    block: int
-
-    @property
-    def rows(self) -> int:
-        """Of the arrays: as many for each block of 132."""
-        return BYTES // 4 // self.hd // MULTIPROCESSORS * MULTIPROCESSORS
-
-    @property
-    def text(self) -> str:
-        row, each = f"@chunk({self.chunk}) @lanes({self.lanes}) dot", self.rows // MULTIPROCESSORS
-        head = f"kernel rowdot(q: f32[N, {self.hd}], k: f32[N, {self.hd}], out s: f32[N])"
-        if not self.grid:
-            return f"{head} {{ parallel i in N {{ s[i] = {row}(q[i], k[i]); }} }}"
-        one = f"s[b * {each} + i] = {row}(q[b * {each} + i], k[b * {each} + i]);"
-        return f"{head} {{ @threads({self.block}) grid b in {self.grid} {{ parallel i in {each} {{ {one} }} }} }}"
-
-
-VARIANTS = [Variant(*rest, *shape) for *rest, shape in product(CHUNKS, LANES, LENGTHS, SHAPES)]
-
-
-class Made(NamedTuple):
-    """What launching needs, and the key of the variant."""
-
-    source: Source
-    plan: Plan
-    binary: Binary
-    key: str
-
-
-def compiled(variant: Variant) -> Compiled:
-    return compile(Source("rowdot.vx", variant.text), defines={"N": variant.rows}, target="sm_90a")
-
-
-def made(variant: Variant) -> Made:
-    found = compiled(variant)
-    return Made(found.source, found.plan, found.binary, key(found, Path(__file__)))
-
-
-def measured(variant: Variant, kernel: Made, operands: dict[int, tuple[Any, ...]]) -> dict[str, Any]:
-    """A row of the record. Raises ValueError for a wrong sum."""
-    import torch
-    from triton.testing import do_bench
-
-    from vxc.runtime.launch import launch
-
-    q, k, wanted, scale, s = operands[variant.hd]
-    s.fill_(float("nan"))
-    launch(kernel, {"q": q, "k": k, "s": s})
-    error = float(((s.double() - wanted).abs() / scale).max())
-    if not error < BOUND:
-        raise ValueError(f"{variant}: the error is {error}")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        launch(kernel, {"q": q, "k": k, "s": s})
-    ms = do_bench(graph.replay, warmup=1, rep=5, return_mode="median")
-    (used,) = kernel.binary.kernels.values()
-    found = {"registers": used.registers, "spills": used.spill_stores + used.spill_loads, "stack": used.stack, "ms": round(ms, 5)}
-    return {**variant._asdict(), **found, "key": kernel.key}
 
 
 def sweep(path: Path) -> int:
+    if not path.parent.is_dir():
+        raise Stopped(f"there is no folder {path.parent} to write {path.name} to: make it first", USAGE)
+    gpu()
+    needed("torch", "triton")
     start, rows = time.perf_counter(), []
     with ProcessPoolExecutor(max(1, os.cpu_count() - 1), multiprocessing.get_context("spawn")) as pool:
         kernels = pool.map(made, VARIANTS, chunksize=4)
         import torch  # while the others compile
 
-        torch.manual_seed(1)
-        operands = {}
-        for hd in LENGTHS:
-            q, k = (torch.randn(Variant(0, 1, hd, 0, 256).rows, hd, device="cuda") for _ in range(2))
-            product_ = q.double() * k.double()
-            operands[hd] = (q, k, product_.sum(1), product_.abs().sum(1), torch.empty(len(q), device="cuda"))
+        operands = drawn()
         for variant, kernel in zip(VARIANTS, kernels, strict=True):
             rows.append(measured(variant, kernel, operands))
             if len(rows) % 40 == 0:
@@ -134,22 +58,26 @@ def sweep(path: Path) -> int:
     for row in rows:
         row["ratio"] = round(row["ms"] / least[row["hd"], row["grid"], row["block"]], 3)
     record = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "bytes": 2 * BYTES, "rows": rows}
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    write_file(str(path), lambda file: file.write((json.dumps(record, indent=1) + "\n").encode()))
     print(f"{path}: {len(rows)} rows after {time.perf_counter() - start:.1f} s", flush=True)
     return 0
 
 
+def by_variant(path: Path) -> dict[Variant, dict[str, Any]]:
+    """The rows of a record. Raises `Stopped` for a file that is none."""
+    return {Variant(*(row[name] for name in Variant._fields)): row for row in rows_of(path, Variant._fields)}
+
+
 def fresh(path: Path) -> int:
     """Whether each row has the key that this code gives its variant."""
-    rows = {Variant(*(row[name] for name in Variant._fields)): row for row in json.loads(path.read_text())["rows"]}
-    current = sum(variant in rows and rows[variant].get("key") == key(compiled(variant), Path(__file__)) for variant in VARIANTS)
+    rows = by_variant(path)
+    current = sum(variant in rows and rows[variant].get("key") == key_of(compiled(variant)) for variant in VARIANTS)
     print(f"{current} of {len(VARIANTS)} rows are current")
     return 0 if current == len(VARIANTS) == len(rows) else 1
 
 
 def summary(path: Path) -> int:
-    rows = json.loads(path.read_text())["rows"]
-    print("\n".join(deciding({Variant(*(row[name] for name in Variant._fields)): row for row in rows})))
+    print("\n".join(deciding(by_variant(path))))
     return 0
 
 
@@ -182,10 +110,10 @@ def _words(shape: tuple[int, int]) -> str:
 
 def plot(path: Path) -> int:
     """A table of ratios, chunk x lanes, for each length and each number of threads."""
+    needed("matplotlib")
     from matplotlib.figure import Figure
 
-    rows = json.loads(path.read_text())["rows"]
-    ratios = {Variant(*(row[name] for name in Variant._fields)): row["ratio"] for row in rows}
+    ratios = {variant: row["ratio"] for variant, row in by_variant(path).items()}
     figure = Figure(figsize=(3 * len(SHAPES), 2.4 * len(LENGTHS)), layout="constrained")
     for axes, (hd, (grid, block)) in zip(figure.subplots(len(LENGTHS), len(SHAPES)).flat, product(LENGTHS, SHAPES), strict=True):
         table = [[ratios[Variant(chunk, lanes, hd, grid, block)] for chunk in CHUNKS] for lanes in LANES]
@@ -203,13 +131,14 @@ def plot(path: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", dest="path", type=Path, default=RECORD, help="where to write, or what to draw")
-    parser.add_argument("--plot", action="store_true", help="draw what was measured")
-    parser.add_argument("--summary", action="store_true", help="say what decides on the defaults")
-    parser.add_argument("--fresh", action="store_true", help="see whether the record is of this code; needs no GPU")
+    parser.add_argument("-o", dest="path", type=Path, default=RECORD, help="the record: where to write it, or what to look at")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plot", action="store_true", help="draw what was measured")
+    what.add_argument("--summary", action="store_true", help="say what decides on the defaults")
+    what.add_argument("--fresh", action="store_true", help="see whether the record is of this code; needs no GPU")
     given = parser.parse_args()
     return (plot if given.plot else fresh if given.fresh else summary if given.summary else sweep)(given.path)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from math import inf, isfinite, isinf
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from vxc.diag import Diagnostics
 from vxc.dtypes import F64, DType
 from vxc.ir.kernel import Buffer, Const, Value
 from vxc.ir.ranges import MAX_DIM
-from vxc.record import record
+from vxc.record import record, state
 from vxc.semantics import FLOAT_MAX, cast
 from vxc.source import Source, Span
 
@@ -124,7 +124,7 @@ def bind_scalars(
     return values
 
 
-@dataclass
+@state
 class _Call:
     """One call being checked: `sizes` maps each bound dimension to its size and to what bound it."""
 

@@ -138,6 +138,7 @@ _ERRORS = {
     "E0732": "a use of a ring out of turn",
     "E0733": "a ring whose uses are not all done when its roles end",
     "E0734": "loops that run for longer than allowed",
+    "E0735": "a slice by steps of less than 1",
 }  # fmt: skip
 
 _WARNINGS: dict[str, str] = {}

@@ -11,12 +11,12 @@ import sys
 import traceback
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from vxc.codes import CODES
-from vxc.record import record
+from vxc.record import record, state
 from vxc.source import Source, Span
 
 
@@ -94,7 +94,7 @@ def told(error: Exception) -> str:
     return f"{text} ({os.path.basename(last.filename)}:{last.lineno})"
 
 
-@dataclass
+@state
 class Diagnostics:
     """Collects findings while a step goes on."""
 

@@ -6,11 +6,12 @@ storage types whose arithmetic is f32; packed i4 and u4 widen to i8 and u8. All 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from vxc.record import entity
 
-@dataclass(frozen=True, eq=False)
+
+@entity
 class DType:
     """One scalar type, which is one object: those of `DTYPES`.
 

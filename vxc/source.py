@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from vxc.record import entity
 
 _WORD = re.compile(r"\w+|.?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -30,7 +30,7 @@ class Span(NamedTuple):
         return Span(self.start, other.end)
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Source:
     """A named text. `name` is what diagnostics print; `text` is put in normal form on construction."""
 

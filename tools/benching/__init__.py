@@ -1,6 +1,7 @@
 """The parts of `tools/bench.py`: cases, peers, timing, the record and what is made of it. Only peers and timing need a GPU's libraries.
 
-`ending` serves other tools as well. Whoever imports any of it is told here, in one line, of a Python in which vxc is not installed.
+`ending` serves the other tools, too, and `orders` is of `reduce_sweep.py`. Whoever imports any of it is told here, in one line, of a
+Python in which vxc is not installed.
 """
 
 import sys

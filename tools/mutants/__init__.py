@@ -1,4 +1,4 @@
-"""The planted faults: a row each, in four tables. `tools/mutate.py` plants them one at a time in a copy of the repository and looks
+"""The planted faults: a row each, in five tables. `tools/mutate.py` plants them one at a time in a copy of the repository and looks
 who notices.
 """
 
@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from mutants.machines import MACHINES
 from mutants.meaning import MEANING
+from mutants.memory import MEMORY
 from mutants.mutant import Mutant
 from mutants.passes import PASSES
 from mutants.text import TEXT
 
-MUTANTS: tuple[Mutant, ...] = (*PASSES, *MEANING, *MACHINES, *TEXT)
+MUTANTS: tuple[Mutant, ...] = (*PASSES, *MEMORY, *MEANING, *MACHINES, *TEXT)

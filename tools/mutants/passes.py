@@ -122,8 +122,18 @@ PASSES = (
     ),
     Mutant(
         "ownership-unchecked", "analysis/ownership.py", "a thread reads its own element where another's is meant",
-        "mine = where.thread[element] == thread[..., None]", "mine = where.thread[element] >= 0",
+        "mine = where.thread.take(element, axis=0) == thread[..., None]", "mine = where.thread.take(element, axis=0) >= 0",
         (TILES + "test_a_shifted_read_of_a_fragment_is_another_threads_element",),
+    ),
+    Mutant(
+        "order-of-iterations-unchecked", "analysis/ownership.py", "each iteration is taken to access the element of its number",
+        " and np.array_equal(number, np.arange(len(number)))", "",
+        (TILES + "test_a_shifted_read_of_a_fragment_is_another_threads_element",),
+    ),
+    Mutant(
+        "uniformity-without-what-leaves", "ir/uniformity.py", "what leaves a loop has no say in who stays in it",
+        "leave.setdefault(regions.innermost(i, LOOPS), []).append(i)", "pass",
+        ("test_ir_facts.py::test_control",),
     ),
     Mutant(
         "launch-value-read-again", "passes/split_launches.py", "a later launch reads a value that an earlier one has overwritten",
@@ -168,7 +178,7 @@ PASSES = (
     ),
     Mutant(
         "half-the-replicas-stored", "analysis/ownership.py", "storing to some copies of an element passes for storing to all",
-        "return Own(slots, len(pairs) == len(reached) * where.replicas)", "return Own(slots, True)",
+        "return Own(slots, pairs == reached * where.replicas)", "return Own(slots, True)",
         ("test_given_layouts.py::test_loops_that_others_bind_do_not_store_to_half_the_replicas",),
     ),
     Mutant(

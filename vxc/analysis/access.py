@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from vxc.analysis.forms import MAX_TERMS, Atom, Form, call, form, manageable
@@ -18,13 +18,13 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions
-from vxc.record import record
+from vxc.record import entity, record, value
 from vxc.semantics import SCALAR_OPS
 
 MODES = {"r": "read", "w": "write", "rw": "atomic"}
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class LoopFact:
     """A loop at position `at` of the instruction list; `kind` is that of the loop, or 'scan' or 'reduce'.
 
@@ -52,7 +52,7 @@ class LoopFact:
         return indices.isdisjoint(self.start.atoms()) and indices.isdisjoint(self.stop.atoms())
 
 
-@dataclass(frozen=True)
+@value
 class Access:
     """One access: `mode` is read, write or atomic, `at` its first instruction.
 

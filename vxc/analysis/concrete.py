@@ -8,7 +8,6 @@ the kernel among them, and gives the first two iterations that touch one element
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
 from vxc.dtypes import BOOL, I64
-from vxc.record import record
+from vxc.record import record, state
 from vxc.semantics import cast, evaluate
 
 ROWS = 1 << 21  # executions of one access that are worth a table
@@ -33,7 +32,7 @@ class TooLarge(Exception):
     """An instance with more than ROWS executions."""
 
 
-@dataclass
+@state
 class Work:
     """Rows made so far."""
 

@@ -8,17 +8,18 @@ radix number) or a `Call` (any other pure operation). Equal forms are equal obje
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 from operator import is_
 from typing import Union
 
 from vxc.dtypes import I64, DType
+from vxc.record import value
 
 MAX_TERMS, MAX_DEGREE, MAX_DEPTH, MAX_COEFFICIENT = 24, 4, 6, 1 << 40  # beyond these a value is just an unknown
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Atom:
     """An unknown value of the IR, by name; `side` 1 and 2 tell two iterations apart."""
 
@@ -31,7 +32,7 @@ class Atom:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Digit:
     """`arg // by` (kind 'div') or `arg % by` (kind 'mod'), floored; `by` is positive or a dimension."""
 
@@ -44,7 +45,7 @@ class Digit:
         return f"{_bracketed(self.arg)} {'//' if self.kind == 'div' else '%'} {_bracketed(self.by)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Call:
     """Operation `op` of semantics.SCALAR_OPS (or 'cast') on operands of `dtype`."""
 
@@ -61,7 +62,7 @@ Unknown = Union[Atom, Digit, Call]
 Monomial = tuple[Unknown, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Form:
     """A sum of integer multiples of monomials; the constant is the multiple of ()."""
 

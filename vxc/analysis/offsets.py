@@ -8,15 +8,16 @@ divisor of 0 they do not; `Offsets.divisors` are the dimensions that must not be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 
 from vxc.analysis.forms import Atom, Call, Digit, Form, call, digit, form, manageable
 from vxc.dtypes import I64
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
+from vxc.record import state
 
 
-@dataclass
+@state
 class Offsets:
     """Forms of the i64 values of one kernel, filled in program order. An index of a loop counts iterations: start + step * unknown."""
 

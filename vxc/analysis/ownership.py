@@ -6,8 +6,8 @@ each thread's accesses are known in every iteration, and whether the elements ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple, Union
 
@@ -15,11 +15,13 @@ import numpy as np
 
 from vxc import semantics
 from vxc.analysis.sweeps import Extent
+from vxc.binding import row_major
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions, definitions
 from vxc.layout.layout import Dim, Layout, distribution, parse
-from vxc.layout.places import IN_A_ROW, Held, Places, held, places
+from vxc.layout.places import IN_A_ROW, Held, Places, different, held, places
+from vxc.record import entity
 from vxc.semantics import Order
 from vxc.target import WARP
 
@@ -48,14 +50,59 @@ class Foreign(NamedTuple):
 Access = Union[Own, Shuffle, Foreign]
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Run:
-    """A loop as its threads run it: `table` [slot digits, highest first.., thread] is its index, -1 where a thread has no iteration."""
+    """A loop as its threads run it: `where` its iterations are; `table` [slot digits, highest first.., thread] is its index, -1 where a
+    thread has no iteration.
+    """
 
     at: int
     index: Value
+    where: Places
     held: Held
     table: np.ndarray
+
+
+@entity
+class Runs:
+    """How threads come to a position: the loops around it, outermost first, and what each runs over at most."""
+
+    loops: tuple[Run, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def chain(self) -> tuple[int, ...]:
+        return tuple(run.at for run in self.loops)
+
+    @cached_property
+    def exists(self) -> np.ndarray:
+        """[digits of all loops.., thread]: where there is an iteration."""
+        found = np.ones((1,) * (self._ranks + 1), bool)
+        for table in self._tables:
+            found = found & (table >= 0)
+        return found
+
+    @cached_property
+    def iterations(self) -> np.ndarray:
+        """[digits of all loops.., thread]: the number of the iteration, row-major; of another where there is none."""
+        found = np.zeros((1,) * (self._ranks + 1), np.int64)
+        for table, count in zip(self._tables, self.counts):
+            found = found * count + np.maximum(table, 0)
+        return found
+
+    @property
+    def _ranks(self) -> int:
+        return sum(run.table.ndim - 1 for run in self.loops)
+
+    @property
+    def _tables(self) -> Iterator[np.ndarray]:
+        """Each loop's index, with axes for the digits of all."""
+        before = 0
+        for run in self.loops:
+            *digits, threads = run.table.shape
+            after = self._ranks - before - len(digits)
+            yield run.table.reshape((1,) * before + (*digits,) + (1,) * after + (threads,))
+            before += len(digits)
 
 
 def teams(count: int, lanes: int, threads: int) -> Places:
@@ -66,20 +113,33 @@ def teams(count: int, lanes: int, threads: int) -> Places:
 
 
 class Ownership:
-    """Answers for one kernel; `loops` gives the places of the iterations of its loops over lanes, by position."""
+    """Answers for one kernel; `loops` gives the places of the iterations of its loops over lanes, by position.
+
+    What an index is follows from the iterations, whoever runs them: it is evaluated once for each *chain* of loops around.
+    """
 
     def __init__(self, kernel: Kernel):
         self.insts = kernel.insts
         self.threads = kernel.attr("group")
         self.regions = Regions.of(kernel.insts)
         self.made = definitions(kernel.insts)
-        self._points: dict[tuple, tuple[dict[str, np.ndarray], np.ndarray]] = {}
+        self._around = self._chains()
+        self._runs: dict[tuple, Runs | str] = {}
+        self._known: dict[tuple[int, ...], tuple[dict, dict]] = {}  # values by name: those that are known, and with 0 for others
+        self._numbers: dict[tuple, np.ndarray | None] = {}
         self._found: dict[tuple, Access] = {}
 
-    def around(self, at: int) -> list[int]:
+    def _chains(self) -> list[tuple[int, ...]]:
+        """By position, and of the outermost level at last."""
+        found: list[tuple[int, ...]] = [()] * (len(self.insts) + 1)
+        for at, parent in enumerate(self.regions.parent):
+            spread = parent >= 0 and (self.insts[parent].op in SHARED or self.insts[parent].attr("map") in ("lanes", "teams"))
+            found[at] = (*found[parent], parent) if spread else found[parent]
+        return found
+
+    def around(self, at: int) -> tuple[int, ...]:
         """The loops over lanes or teams, reductions and scans around a position, outermost first."""
-        spread = (p for p in self.regions.parents(at) if self.insts[p].op in SHARED or self.insts[p].attr("map") in ("lanes", "teams"))
-        return [*spread][::-1]
+        return self._around[at]
 
     def count(self, loop: int) -> int | None:
         """Iterations of a loop or reduction from 0 on, at most; None where they are not known."""
@@ -88,15 +148,21 @@ class Ownership:
         most = Extent.of(inst).most if starts else None
         return most if most is not None and 0 < most <= LARGEST else None
 
-    def runs(self, at: int, loops: Mapping[int, Places]) -> list[Run] | str:
-        """How threads come to a position, outermost loop first; or why that is not known."""
+    def runs(self, at: int, loops: Mapping[int, Places]) -> Runs | str:
+        """How threads come to a position; or why that is not known."""
         around = self.around(at)
+        key = (around, *map(loops.get, around))
+        if key not in self._runs:
+            self._runs[key] = self._run(around, loops)
+        return self._runs[key]
+
+    def _run(self, around: tuple[int, ...], loops: Mapping[int, Places]) -> Runs | str:
         if not around:
             return "it is accessed outside of a loop spread over threads"
         over = [self.insts[loop].attr("map") == "teams" for loop in around]
         if len(around) > 2 or over not in ([True], [False], [True, False]) or any(self.insts[loop].op == "scan" for loop in around):
             return "it is accessed in a loop inside a loop spread over threads"
-        team, found = self.threads, []
+        team, found, counts = self.threads, [], []
         for loop in around:
             inst, count = self.insts[loop], self.count(loop)
             if count is None:
@@ -108,10 +174,11 @@ class Ownership:
             if made is None or isinstance(made, str):
                 return made or "no sum of digits says which iterations a thread has"
             table = made[1] if team == self.threads else made[1][..., np.arange(self.threads) % team]
-            found.append(Run(loop, inst.result, made[0], table))
+            found.append(Run(loop, inst.result, where, made[0], table))
+            counts.append(count)
             if inst.attr("map") == "teams":
                 team = inst.attr("lanes")
-        return found
+        return Runs(tuple(found), tuple(counts))
 
     def places(self, loop: int, count: int, loops: Mapping[int, Places], team: int) -> Places | str:
         """Where the iterations of a loop are, counted in a team of so many lanes."""
@@ -125,33 +192,31 @@ class Ownership:
             return places(distribution(order), (count,))
         return loops.get(loop) or places(parse(inst.attr("layout")), (count,))
 
-    def points(self, runs: Sequence[Run]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """[digits of all runs.., thread]: each run's index, 0 where there is no iteration; and where there is one."""
-        key = tuple((run.at, run.held) for run in runs)
-        if key not in self._points:
-            ranks, found = [run.table.ndim - 1 for run in runs], {}
-            exists = np.ones((1,) * (sum(ranks) + 1), bool)
-            for n, run in enumerate(runs):
-                shape = run.table.shape
-                table = run.table.reshape((1,) * sum(ranks[:n]) + shape[:-1] + (1,) * sum(ranks[n + 1 :]) + shape[-1:])
-                found[run.index.name] = np.maximum(table, 0)
-                exists = exists & (table >= 0)
-            self._points[key] = found, exists
-        return self._points[key]
+    def indices(self, chain: Sequence[int], box: Sequence[Operand], unknown: bool = False) -> list[np.ndarray] | None:
+        """[iterations of each loop of a chain], or 1 where it makes no difference: each index. What more than these loops says is 0 where
+        `unknown`, else there is None.
+        """
+        chain = tuple(chain)
+        if chain not in self._known:
+            ranges = np.indices([self.count(loop) for loop in chain], sparse=True)
+            known = {self.insts[loop].result.name: index for loop, index in zip(chain, ranges)}
+            self._known[chain] = known, dict(known)
+        found = [self._evaluate(x, self._known[chain][unknown], np.asarray(0) if unknown else None) for x in box]
+        return None if any(x is None for x in found) else found
 
-    def elements(self, runs: Sequence[Run], box: Sequence[Operand], shape: Sequence[int]) -> np.ndarray | None:
-        """[digits.., thread]: the number in memory order of the element with these indices; None where more than the runs says it."""
-        known, exists = self.points(runs)
-        known = dict(known)
-        flat = np.zeros(exists.shape, np.int64)
-        for x, extent in zip(box, shape):
-            place = self.evaluate(x, known)
-            if place is None:
-                return None
-            flat = flat * extent + place
-        return flat
+    def numbers(self, chain: Sequence[int], box: Sequence[Operand], strides: Sequence[int], unknown: bool = False) -> np.ndarray | None:
+        """[iterations of a chain of loops, row-major]: the sum of indices times strides, as `indices` gives them."""
+        key = (tuple(chain), tuple(box), tuple(strides), unknown)
+        if key not in self._numbers:
+            indices = self.indices(chain, box, unknown)
+            flat = np.zeros([self.count(loop) for loop in chain], np.int64)
+            with np.errstate(all="ignore"):
+                for x, stride in zip(indices or (), strides):
+                    flat += x.astype(np.int64) * stride
+            self._numbers[key] = None if indices is None else flat.ravel()
+        return self._numbers[key]
 
-    def evaluate(self, x: Operand, known: dict[str, np.ndarray | None], unknown: np.ndarray | None = None) -> np.ndarray | None:
+    def _evaluate(self, x: Operand, known: dict[str, np.ndarray | None], unknown: np.ndarray | None) -> np.ndarray | None:
         """A value where the indices of loops are known; what depends on more is made with `unknown`, and is None where there is none."""
         if isinstance(x, Const):
             return np.asarray(x.value)
@@ -159,7 +224,7 @@ class Ownership:
             inst = self.insts[self.made[x.name]] if x.name in self.made else None
             known[x.name] = unknown
             if inst is not None and OPS[inst.op].pure and not inst.result.dtype.is_float:
-                operands = [self.evaluate(y, known, unknown) for y in inst.operands]
+                operands = [self._evaluate(y, known, unknown) for y in inst.operands]
                 known[x.name] = None if any(y is None for y in operands) else _apply(inst, operands)
         return known[x.name]
 
@@ -168,22 +233,23 @@ class Ownership:
         runs = self.runs(at, loops)
         if isinstance(runs, str):
             return Foreign(runs)
-        key = (at, buffer.name, where, *(run.held for run in runs))
+        key = (at, buffer.name, where, runs)
         if key not in self._found:
             self._found[key] = self._access(at, buffer, box, where, runs)
         return self._found[key]
 
-    def _access(self, at: int, buffer: Buffer, box: Sequence[Operand], where: Places, runs: Sequence[Run]) -> Access:
-        shape = [n.value for n in buffer.shape]
-        element = self.elements(runs, box, shape)
-        if element is None:
+    def _access(self, at: int, buffer: Buffer, box: Sequence[Operand], where: Places, runs: Runs) -> Access:
+        number = self.numbers(runs.chain, box, row_major([n.value for n in buffer.shape]))
+        if number is None:
             return Foreign("an index depends on more than the loops over threads")
-        exists = np.broadcast_to(self.points(runs)[1], element.shape)
-        if element[exists].max(initial=0) >= prod(shape) or element[exists].min(initial=0) < 0:
+        if number.max() >= len(where.thread) or number.min() < 0:
             return Foreign("an index may lie outside of it")
-        element = np.where(exists, element, 0)
+        if [run.where for run in runs.loops] == [where] and np.array_equal(number, np.arange(len(number))):
+            return _by_digits(runs.loops[0])
+        element = number.take(runs.iterations)
+        exists = np.broadcast_to(runs.exists, element.shape)
         thread = np.broadcast_to(np.arange(self.threads), element.shape)
-        return _own(element, exists, thread, where) or self._shuffled(at, runs, element, exists, thread, where)
+        return _own(element, exists, thread, where) or self._shuffled(at, runs.loops, element, exists, thread, where)
 
     def _shuffled(self, at: int, runs: Sequence[Run], element, exists, thread, where: Places) -> Shuffle | Foreign:
         """Whether a shuffle can bring the elements: all lanes of a warp come to it together, and each gives the same slot or one of two."""
@@ -201,12 +267,19 @@ class Ownership:
         return Shuffle(tuple(sorted(slots)))
 
 
+def _by_digits(run: Run) -> Own:
+    """What an access is by which each iteration comes to the element of its number, where the elements are where the iterations are."""
+    factors = [prod(run.held.radices[at + 1 :]) for at in range(len(run.held.radices))]
+    used = zip(factors, run.held.radices)
+    return Own((0, *(factor if radix > 1 and factor < run.where.slots else 0 for factor, radix in used)), True)
+
+
 def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Places) -> Own | None:
     """The slots that are accessed, where each thread holds what it accesses, and its slots follow the digits of its loops."""
-    mine = where.thread[element] == thread[..., None]
+    mine = where.thread.take(element, axis=0) == thread[..., None]
     if not (mine.any(axis=-1) | ~exists).all():
         return None
-    slot = where.slot[element]
+    slot = where.slot.take(element, axis=0)
     slot = slot[..., 0] if where.replicas == 1 else np.take_along_axis(slot, mine.argmax(axis=-1)[..., None], axis=-1)[..., 0]
     slot = np.where(exists, slot, -1)
     by_digits = slot.max(axis=-1)
@@ -217,8 +290,8 @@ def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Pla
         return None
     if where.replicas == 1:
         return Own(slots, True)
-    reached, pairs = np.unique(element[exists]), np.unique(element[exists] * (int(thread.max()) + 1) + thread[exists])
-    return Own(slots, len(pairs) == len(reached) * where.replicas)
+    reached, pairs = different(element[exists]), different(element[exists] * (int(thread.max()) + 1) + thread[exists])
+    return Own(slots, pairs == reached * where.replicas)
 
 
 def _linear(slot: np.ndarray, known: np.ndarray) -> Slots | None:

@@ -7,12 +7,12 @@ row read in two loops is one number, and so is all that follows from it in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
-from vxc.record import record
+from vxc.record import record, state
 
 _INDEX = 0  # the number of the index of every sweep
 
@@ -28,7 +28,7 @@ class Sweep:
     roots: tuple[int, ...]
 
 
-@dataclass
+@state
 class Numbering:
     """Numbers of values, in the order in which they are met. `made[n]` is the first instruction of a number and its operands' numbers."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
 from vxc.ir.ops import Access
-from vxc.record import record
+from vxc.record import record, state
 
 
 class Size(NamedTuple):
@@ -93,7 +93,7 @@ class Missed:
     why: str
 
 
-@dataclass
+@state
 class Widths:
     """What is found in one kernel, and what it tests for it. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`:
     parameter -> what must divide it; `least`: parameter -> what it must be at least.

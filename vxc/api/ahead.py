@@ -100,8 +100,7 @@ class Compiled:
 
     @property
     def _binary(self) -> Binary:
-        with translated():
-            return self._calls.built(*self._what).binary
+        return self._calls.built(*self._what).binary
 
     @property
     def target(self) -> Target:
@@ -116,17 +115,20 @@ class Compiled:
     @property
     def ptx(self) -> str:
         """The PTX text. Raises `CompileError`."""
-        return self._binary.ptx
+        with translated():
+            return self._binary.ptx
 
     @property
     def cubin(self) -> bytes:
         """The machine code. Raises `CompileError`."""
-        return self._binary.cubin
+        with translated():
+            return self._binary.cubin
 
     @property
     def resources(self) -> dict[str, Resources]:
         """By kernel, what it uses: registers a thread, spilled and shared bytes. Raises `CompileError`."""
-        return self._binary.kernels
+        with translated():
+            return self._binary.kernels
 
     def ir(self, after: str | None = None) -> str:
         """The IR after lowering, or after a pass, or at the end (`"final"`). Raises `LaunchError` for a pass that did not run."""

@@ -54,8 +54,8 @@ def load(path: str | Path, *, target: str | Target | None = None, debug: bool = 
     asserts; `maxrregcount` caps the registers of a thread. Raises `CompileError` for a file that cannot be read or parsed; what else
     is wrong with a kernel shows when it is first called.
     """
-    expect("the `path` of vxc.load", path, (str, Path), "a str or pathlib.Path")
     with translated():
+        expect("the `path` of vxc.load", path, (str, Path), "a str or pathlib.Path")
         return _module(read_source(path), target, debug, maxrregcount)
 
 
@@ -68,8 +68,8 @@ def kernel(
     maxrregcount: int | None = None,
 ) -> Kernel:
     """The kernel or program `name` of a text, or the only program, else the only kernel. Options and errors as for `load`."""
-    expect("the `text` of vxc.kernel", text, str, "the source of a kernel, a str")
     with translated():
+        expect("the `text` of vxc.kernel", text, str, "the source of a kernel, a str")
         source = Source("<kernel>", inspect.cleandoc(text) + "\n")
         return _chosen(source, name, target, debug, maxrregcount)
 
@@ -91,8 +91,8 @@ def jit(
     """
 
     def made(function: Callable) -> Kernel:
-        expect("what vxc.jit decorates", function, FunctionType, "a function with the kernel as its docstring")
         with translated():
+            expect("what vxc.jit decorates", function, FunctionType, "a function with the kernel as its docstring")
             text = inspect.getdoc(function)
             if not text:
                 hint = 'write the kernel as its docstring: """kernel f(x: f32[N], out y: f32[N]) { .. }"""'
@@ -101,7 +101,10 @@ def jit(
             name = function.__name__ if function.__name__ in [k.name for k in signatures(source)[0]] else None
             return _chosen(source, name, target, debug, maxrregcount)
 
-    return made if function is None else made(function)
+    if function is None:
+        return made
+    with translated():
+        return made(function)
 
 
 _ELEMENT = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*")
@@ -112,9 +115,9 @@ def elementwise(signature: str, expression: str, *, name: str = "elementwise", t
 
     Arrays of any contiguous shape are passed as they are: reshape(-1) gives their one dimension. Raises `CompileError`.
     """
-    expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
-    expect("the `expression` of vxc.elementwise", expression, str, "a str such as 'x * y'")
     with translated():
+        expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+        expect("the `expression` of vxc.elementwise", expression, str, "a str such as 'x * y'")
         inputs, into = _signature(signature)
         body = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
         arrays = "".join(f"{x}: {dtype}[N], " for x, dtype in inputs)
@@ -128,9 +131,9 @@ def reduction(signature: str, expression: str, op: str = "sum", *, name: str = "
     `op` is a reduction of the language: sum, prod, max, min, absmax, any, all, argmax, argmin. Its output is `result`, of shape [M].
     Raises `CompileError`.
     """
-    expect("the `signature` of vxc.reduction", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
-    expect("the `expression` of vxc.reduction", expression, str, "a str such as 'x * y'")
     with translated():
+        expect("the `signature` of vxc.reduction", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
+        expect("the `expression` of vxc.reduction", expression, str, "a str such as 'x * y'")
         inputs, into = _signature(signature)
         row = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
         arrays = "".join(f"{x}: {dtype}[M, N], " for x, dtype in inputs)

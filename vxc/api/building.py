@@ -32,6 +32,11 @@ def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
     return found, not any(isinstance(item, syntax.Import) for item in items)
 
 
+def foreign(source: Source) -> list[str]:
+    """The CUDA texts of the `extern fn`s of a text. Raises `VxcError` E01xx."""
+    return [item.cuda for item in _parsed(source).items if isinstance(item, syntax.Extern)]
+
+
 def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Compiled:
     """The plan for a target, passes run. Raises `VxcError` with all that is wrong with the source."""
     typed = checked(recipe, dict(specialisation.defines))

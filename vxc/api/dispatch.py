@@ -80,7 +80,8 @@ def _bool(value: Any) -> int:
 
 
 def _in_full(kernel: Dispatched, /, *args: Any, **keywords: Any) -> Any:
-    return kernel._general(args, keywords)
+    with translated():
+        return kernel._general(args, keywords)
 
 
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -120,7 +121,8 @@ def bound_away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any
     check(calls, given, _host_device(options))
 
     def again() -> Any:
-        return away(calls, given, options)
+        with translated():
+            return away(calls, given, options)
 
     return again
 
@@ -142,13 +144,13 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
     """A function that repeats a call, on its stream where that is `fixed`, with a slot of its own, which nobody writes any more."""
     prepared, device, outs, library = call.prepared, call.device, result(call.outs), call.library
     module = library.imported if library else None
-    stream = library.stream(module) if library and not fixed else lambda device: call.stream
+    stream = library.stream(module) if library and not fixed else {device: call.stream}.__getitem__  # which costs less than a lambda
     current = library.current(module) if library else cuda().current_device
 
     def in_full() -> Any:
         with translated(calls.recipe.name):
             calls.run(replace(call, stream=stream(device)))
-        return outs
+            return outs
 
     step = prepared.single
     if step is None or call.producers:
@@ -157,18 +159,26 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
     slot = prepared.slot()
     prepared.pack(slot[0], 0, *call.values)
     launches = ByStream(lambda queue: partial(enqueue, step.configs[queue], step.function, slot[1], 0))
+    queue, launch, one = call.stream, launches[call.stream], device_count(cuda()) == 1
 
-    def enqueued() -> Any:
-        if launches[stream(device)]()[0] is success:
+    def elsewhere() -> Any:
+        """On another stream than that of the first call, on which CUDA may just have refused, or while another device is current."""
+        now = stream(device)
+        if now != queue and (one or current() == device) and launches[now]()[0] is success:
             return outs
         return in_full()
 
-    def placed() -> Any:
-        return enqueued() if current() == device else in_full()
+    def again() -> Any:
+        try:
+            if stream(device) == queue and (one or current() == device) and launch()[0] is success:
+                return outs
+            return elsewhere()
+        except VxcError as error:
+            error.__traceback__ = None  # as `translated` does, which costs more
+            raise
 
-    chosen = placed if device_count(cuda()) > 1 else enqueued
-    chosen.slot = slot  # held as long as the function
-    return chosen
+    again.slot = slot  # held as long as the function
+    return again
 
 
 _ALL: WeakSet[Dispatched] = WeakSet()

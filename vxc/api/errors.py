@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from typing import Any
 
 from vxc.diag import Diagnostic, VxcError
@@ -58,16 +57,25 @@ def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -
         raise WrongTypeError(Diagnostic("E0709", f"{what} is {wanted}, not {type(value).__qualname__}"))
 
 
-@contextmanager
-def translated(kernel: str = "") -> Iterator[None]:
-    """Diagnostics raised within become the errors of this file; `kernel` is named in those of a call."""
-    try:
-        yield
-    except VxcError as error:
-        if isinstance(error, (CompileError, LaunchError)):
-            raise
-        kind = _kind(error.diagnostics[0].code)
-        raised = kind(error.diagnostics)
-        if kernel and issubclass(kind, LaunchError):
-            raised.add_note(f"in the call of `{kernel}`")
-        raise raised from error.__cause__
+class translated(ContextDecorator):
+    """Where a call from outside enters: diagnostics raised within become the errors of this file, `kernel` named in those of a call.
+
+    The frames of vxc are dropped from their tracebacks, which end at the caller's own line: what is wrong is there. An error that is
+    no diagnostic, a fault of vxc, keeps them all.
+    """
+
+    def __init__(self, kernel: str = "") -> None:
+        self._kernel = kernel
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if not isinstance(error, VxcError):
+            return
+        if not isinstance(error, (CompileError, LaunchError)):
+            error.__class__ = _kind(error.diagnostics[0].code)  # the same object: raising another would begin a traceback here
+            error.__suppress_context__ = True
+            if self._kernel and isinstance(error, LaunchError):
+                error.add_note(f"in the call of `{self._kernel}`")
+        error.__traceback__ = None  # and nothing adds the frame of the `with`, which raises again what it has

@@ -1,22 +1,25 @@
-"""The fast path: for one kernel and one array library, a Python function written for its signature.
+"""The fast path: for one kernel and one array library, Python functions written for its signature.
 
     def _call(x=_missing, y=_missing, n=_missing, /, *_more, **_others):
-        if n is not _missing and not _more and not _others:
-            try:
-                _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _held, _row = _last
+        ..
+                _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _row = _last_full
                 if not _same(x, y):
                     .. = _find_full(x, y, n)
                 _at_x, _at_y, _queue = _pointer(x), _pointer(y), _stream(_device)
-                if _at_x != _was_x or _at_y != _was_y or n is not _was_n or _queue != _was_queue:
-                    ..
-            ..
-                _status = _launch()[0]
+                ..
+                if _at_x == _was_x and _at_y == _was_y and n is _was_n and _queue == _was_queue:
+                    if _launch()[0] is _success:
+                        return y
+                elif _write_full(_row, _queue, _at_x, _at_y, n) is _success:
+                    return y
 
 What decides how a call runs is its *key*: shapes, dtypes, strides, the device. To each key belongs a *record*: the last call that was
 made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one question to the
 library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the record, its
 launch is made again. Else the parameters are written, once it was seen that the memory is there, is aligned, and that what is written
 overlaps nothing. Anything unusual, errors too, goes to `general`, which says what is wrong.
+
+A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from vxc.api.arguments import Parameter
 from vxc.api.errors import translated
 from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
+from vxc.diag import VxcError
 
 _LIMIT = 4096  # remembered calls of a kernel
 _ROW = ("slots", "new", "pack", "configs", "function", "mask")  # of a plan of several launches, `new` is its `run` and `function` None
@@ -70,7 +74,7 @@ class Front:
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()), "_seen": None,
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
-            "_current": library.current(self._module), "_partial": partial,
+            "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -91,25 +95,31 @@ class Front:
         arrays = [values[p.name] for p in given if p.array]
         makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
         same = self._same(arrays) if self._same else None
-        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, makers))
+        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, same, makers))
 
     def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
-        known = () if short else (None, *(None for _ in self._params), None, None)
+        known = () if short else (None, *(None for _ in self._params), None)
         return (*((same,) if self._same else ()), device, *known, row)
 
     def _columns(self, short: int) -> str:
         """What a record has."""
-        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch", "_held"]
-        return ", ".join([*(["_same"] if self._same else []), "_device", *known, "_row"])
+        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch"]
+        return ", ".join([*self._class(), *known, "_row"])
 
-    def _row(self, prepared: Prepared, short: int, makers: list) -> tuple:
-        """What `_ROW` names, where each array ends from its address on, what allocates; `mask` has the bits of addresses that must be 0."""
+    def _class(self) -> list[str]:
+        return [*(["_same"] if self._same else []), "_device"]
+
+    def _row(self, prepared: Prepared, short: int, same: Callable | None, makers: list) -> tuple:
+        """What is common to the calls of a key: what `_class` and `_ROW` name, where each array ends from its address on, what allocates;
+        `mask` has the bits of addresses that must be 0.
+        """
         step, extents = prepared.single, {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
         mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         new = prepared.slot if step else translated()(prepared.run)
-        return (prepared.slots, new, prepared.pack, step and step.configs, step and step.function, mask, *ends, *makers)
+        own = (*((same,) if self._same else ()), prepared.device)
+        return (*own, prepared.slots, new, prepared.pack, step and step.configs, step and step.function, mask, *ends, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -118,19 +128,33 @@ class Front:
 
     def _text(self) -> list[str]:
         names = [p.name for p in self._params]
-        outs = len(names) - len(self._given(1))
-        lines = [f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):"]
-        lines += ["    global _last_full, _seen", f"    if {names[-1]} is not _missing and not _more and not _others:", *self._branch(0)]
-        if outs:
-            lines += ["    elif not _more and not _others:", *self._branch(1)]
-        return lines + self._in_full(names) + self._key_functions()
+        lines = [
+            f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):",
+            "    try:",
+            f"        if {names[-1]} is not _missing and not _more and not _others:",
+            *(f"            {line}" for line in self._repeated()),
+        ]
+        if len(self._given(1)) < len(names):
+            given = ", ".join(names[: len(self._given(1))])
+            lines += [
+                "        elif not _more and not _others:",
+                f"            _made = _allocating({given})",
+                "            if _made is not _missing:",
+                "                return _made",
+            ]
+        lines += [
+            f"        return _otherwise([{', '.join(names)}], _more, _others)",
+            "    except _Error as _error:",
+            "        _error.__traceback__ = None",  # as `translated` does
+            "        raise",
+            "",
+        ]
+        return lines + self._written(0) + self._written(1) + self._in_full(names) + self._key_functions()
 
     def _in_full(self, names: list[str]) -> list[str]:
         """Calls with arguments by name, put in order where that is all there is to it; and calls in full, as they came."""
         inputs = [p.name for p in self._given(1)]
         return [
-            f"    return _otherwise([{', '.join(names)}], _more, _others)",
-            "",
             "def _otherwise(values, more, others):",
             "    args = [value for value in values if value is not _missing]",
             f"    given = dict(zip({names!r}, args))",
@@ -172,62 +196,88 @@ class Front:
         parts = (text.format(names[p.name]) if p.array else names[p.name] for p in decisive)
         return "".join(f"{part}, " for part in parts).rstrip() or "()"
 
-    def _branch(self, short: int) -> list[str]:
-        """The calls with all arguments, or with all but the outputs."""
+    def _repeated(self) -> list[str]:
+        """The calls with all arguments: the record's launch again, or parameters written anew."""
+        names = self._variables(0)
+        key = "_key, " if not self._same else ""
+        values = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
+        return [
+            *self._read(0),
+            "except Exception:",
+            "    pass",
+            "else:",
+            f"    if {' and '.join(self._alike(names))}:",
+            "        if _launch()[0] is _success:",
+            f"            return {self._result(names)}",
+            f"    elif _write_full({key}_row, _queue, {values}) is _success:",
+            f"        return {self._result(names)}",
+        ]
+
+    def _read(self, short: int) -> list[str]:
+        """What is known of such calls, and where the arrays are now; the `try` is for whoever asks to end."""
+        given, names, columns = self._given(short), self._variables(short), self._columns(short)
+        kind, arrays = ("full", "short")[short], [names[p.name] for p in given if p.array]
+        if self._same:
+            found = f"{columns} = _find_{kind}({', '.join(names[p.name] for p in given)})"
+            looked_up = [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {found}"]
+        else:
+            looked_up = [f"_key = {self._key(short)}", f"{columns} = _{kind}[_key]"]
+        lines = [
+            *looked_up,
+            *(f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in given if p.array),
+            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
+            f"_queue = {self._library.queue}",
+        ]
+        return ["try:", *(f"    {line}" for line in lines)]
+
+    def _written(self, short: int) -> list[str]:
+        """The function that writes the parameters of a call anew and launches, and gives the status, None where `general` is to look;
+        or that of calls that allocate outputs, which gives these, or `_missing`.
+        """
         given, names = self._given(short), self._variables(short)
         arrays, outs = [p.name for p in given if p.array], [p.name for p in self._params if p.mode == "out"]
-        values, row = self._values(names), self._row_columns(arrays, outs if short else [])
-        result = names[outs[0]] if len(outs) == 1 else f"({', '.join(names[o] for o in outs)})" if outs else "None"
-        written = [
+        if short and not outs:
+            return []
+        nothing, row = "_missing" if short else "None", self._row_columns(arrays, outs if short else [])
+        values = self._values(names)
+        if short:
+            head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
+        else:
+            key = "_key, " if not self._same else ""
+            taken = ", ".join(f"_at_{p.name}" if p.array else p.name for p in given)
+            head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
+        inside = [
             f"{row} = _row",
             f"if {' or '.join(self._refusals(arrays, given, names))}:",
-            "    raise ValueError",
+            f"    return {nothing}",
             *(self._made(outs, names) if short else []),
-            "if _function is not None:",
+            "if _function is None:",
+            f"    _values = ({values})",
+            "else:",
             "    _slot = _slots.pop() if _slots else _new()",
             "    _memory, _address, _ = _slot",
             f"    _pack(_memory, 0, {values})",
             "    _config = _configs[_queue]",
         ]
-        again = [
-            f"if {' or '.join(self._changed(names))}:",
-            "    _launch = None",
-            *(f"    {line}" for line in written),
-            *(f"        {line}" for line in self._kept(names)),
+        behind = [
+            "if _function is None:",
+            "    _status = _new(_values, _queue)",
+            "else:",
+            *([] if short else (f"    {line}" for line in self._kept())),
+            "    _status = _enqueue(_config, _function, _address, 0)[0]",
+            "    _slots.append(_slot)",
+            f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
         ]
-        inside = [
-            *self._looked_up(short, [names[a] for a in arrays], [names[p.name] for p in given]),
-            *(f"_at_{a} = {self._library.pointer.format(names[a])}" for a in arrays),
-            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
-            f"_queue = {self._library.queue}",
-            *(["_launch = None", *written] if short else again),
-        ]
-        return [
-            "        try:",
-            *(f"            {line}" for line in inside),
-            "        except Exception:",
-            "            pass",
-            "        else:",
-            "            if _launch is not None:",
-            "                _status = _launch()[0]",
-            "            elif _function is not None:",
-            "                _status = _enqueue(_config, _function, _address, 0)[0]",
-            "                _slots.append(_slot)",
-            "            else:",
-            f"                _status = _new(({values}), _queue)",
-            "            if _status is _success:",
-            f"                return {result}",
-        ]
+        lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
+        return [*head, *lines, *(f"    {line}" for line in behind), ""]
 
-    def _looked_up(self, short: int, arrays: list[str], given: list[str]) -> list[str]:
-        kind, columns = ("full", "short")[short], self._columns(short)
-        if not self._same:
-            return [f"{columns} = _{kind}[{self._key(short)}]"]
-        found = f"    {columns} = _find_{kind}({', '.join(given)})"
-        return [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", found]
+    def _result(self, names: dict[str, str]) -> str:
+        outs = [names[p.name] for p in self._params if p.mode == "out"]
+        return outs[0] if len(outs) == 1 else f"({', '.join(outs)})" if outs else "None"
 
     def _row_columns(self, arrays: list[str], new: list[str]) -> str:
-        return ", ".join([*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)])
+        own = [*(f"_{part}" for part in _ROW), *(f"_end_{a}" for a in arrays), *(f"_make_{name}" for name in new)]
+        return ", ".join([*self._class(), *own])
 
     def _values(self, names: dict[str, str]) -> str:
         """What is packed, in the order of the plan: addresses, then scalars."""
@@ -236,23 +286,22 @@ class Front:
         values += [f"_packer_{name}({names[name]})" if name in self._packers else names[name] for name in scalars]
         return "".join(f"{value}, " for value in values).rstrip()
 
-    def _changed(self, names: dict[str, str]) -> list[str]:
-        """What differs from the call of the record. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0."""
-        parts = (f"_at_{p.name} != _was_{p.name}" if p.array else f"{names[p.name]} is not _was_{p.name}" for p in self._params)
-        return [*parts, "_queue != _was_queue"]
+    def _alike(self, names: dict[str, str]) -> list[str]:
+        """What is as in the call of the record. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0."""
+        parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
+        return [*parts, "_queue == _was_queue"]
 
-    def _kept(self, names: dict[str, str]) -> list[str]:
+    def _kept(self) -> list[str]:
         """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
-        now = ", ".join([*(f"_at_{p.name}" if p.array else names[p.name] for p in self._params)])
-        record = f"({'_same, ' if self._same else ''}_device, _queue, {now}, _launch, _slot, _row)"
-        store = "_last_full" if self._same else f"_full[{self._key(0)}]"
+        now = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
         return [
-            f"_now = _device, _queue, {now}",
+            f"_now = {now}, _queue, _device",
             "if _now == _seen:",
             "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
-            f"    _held, {store} = _slot, {record}",
-            "else:",
-            "    _seen = _now",
+            "    _launch.slot = _slot",  # held as long as the launch
+            f"    {'_last_full' if self._same else '_full[_key]'} = {', '.join(self._class())}, _queue, {now}, _launch, _row",
+            "    return _launch()[0]",
+            "_seen = _now",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
@@ -270,4 +319,4 @@ class Front:
         tests = [f"type({names[p.name]}) not in _numbers" for p in given if not p.array]
         tests += [f"({' | '.join(f'_at_{a}' for a in arrays)}) & _mask", *(f"not _at_{a}" for a in arrays)] if arrays else []
         pairs = [(a, b) for at, a in enumerate(arrays) for b in arrays[at + 1 :] if {modes[a], modes[b]} != {"in"}]
-        return tests + [f"_at_{a} < _at_{b} + _end_{b} and _at_{b} < _at_{a} + _end_{a}" for a, b in pairs]
+        return tests + [f"-_end_{a} < _at_{a} - _at_{b} < _end_{b}" for a, b in pairs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from vxc.api.candidates import Config
 from vxc.api.specialise import Recipe
 from vxc.api.tune_schema import check_file
 from vxc.cache.places import key_of, store
+from vxc.cuda import included
 from vxc.cuda.nvrtc import toolchain
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
@@ -40,7 +41,9 @@ class Row:
 
 @record
 class About:
-    """What a choice is for. `text` is a digest of the file's text; `fixed` are generics and options that the kernel has beside the axes."""
+    """What a choice is for. `text` is a digest of the file's text and of the files that its `extern fn`s read; `fixed` are generics and
+    options that the kernel has beside the axes.
+    """
 
     kernel: str
     text: str
@@ -50,7 +53,7 @@ class About:
     arch: str
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of
     its code) and of NVRTC, `origin` says where it is from.
@@ -65,7 +68,25 @@ class Entry:
 
 
 def digest(recipe: Recipe) -> str:
-    return hashlib.sha256(recipe.source.text.encode("utf-8", "surrogatepass")).hexdigest()
+    """Of the text, and of the files that its `extern fn`s read."""
+    found = hashlib.sha256(recipe.source.text.encode("utf-8", "surrogatepass"))
+    for digest in _read(recipe):
+        found.update((digest or "").encode())
+    return found.hexdigest()
+
+
+def keepable(recipe: Recipe) -> bool:
+    """Whether all that a choice follows from is part of its key: the file imports no other, and it is known what `extern fn`s read."""
+    return recipe.alone and None not in _read(recipe)
+
+
+def _read(recipe: Recipe) -> list[str | None]:
+    """Digests of what each `extern fn` reads."""
+    if "extern" not in recipe.source.text:  # which spares the compiler
+        return []
+    from vxc.api.building import foreign
+
+    return [included.digest(text) for text in foreign(recipe.source)]
 
 
 def fixed_text(recipe: Recipe) -> str:

@@ -64,7 +64,8 @@ class Tuned:
         return _again, (self._kernel, self._configs, self._options, tuple({**self._imported, **self._entries}.values()))
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        return self.choose(*args, **keywords)(*args, **keywords)
+        with translated():
+            return self.choose(*args, **keywords)(*args, **keywords)
 
     def choose(self, /, *args: Any, **keywords: Any) -> Kernel:
         """The kernel for such arguments, its configuration fixed; tunes where nothing is known. Calling that spares looking it up again.
@@ -89,7 +90,8 @@ class Tuned:
 
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """As `bind` of a kernel, in the configuration for these arguments."""
-        return self.choose(*args, **keywords).bind(*args, **keywords)
+        with translated():
+            return self.choose(*args, **keywords).bind(*args, **keywords)
 
     def compile(self, /, *shapes: Any, target: Any = None, **named: Any) -> Compiled:
         """As `compile` of a kernel, in the configuration that is known for such shapes: of this process, of a record, of the cache.
@@ -106,8 +108,8 @@ class Tuned:
                 shown = self._about(views, "", arch).shapes or "arrays of any shape"
                 way_out = "call it with such arrays on the device, or `load` a record of a machine where that was done"
                 raise untunable(f"`{self.name}` was not tuned for {shown} on {arch}", way_out)
-        chosen = self._variant(found.chosen)
-        return Kernel(chosen._calls.recipe, chosen._signature, arch).compile(*shapes, **named)
+            chosen = self._variant(found.chosen)
+            return Kernel(chosen._calls.recipe, chosen._signature, arch).compile(*shapes, **named)
 
     def as_torch_op(self, name: str, *, out: bool = False) -> Any:
         """As `as_torch_op` of a kernel; tunes when the operator is first run with such tensors, not when it is traced."""
@@ -183,7 +185,8 @@ class Tuned:
 
     def _kept(self, about: About, inputs: Mapping[str, ArrayView]) -> Entry | None:
         """What the cache has, checked with what is checked with here."""
-        return tune_record.kept(about, self._checked_with(inputs), self._configs) if self._kernel._calls.recipe.alone else None
+        keepable = tune_record.keepable(self._kernel._calls.recipe)
+        return tune_record.kept(about, self._checked_with(inputs), self._configs) if keepable else None
 
     def _trusted(self, entry: Entry, inputs: Mapping[str, ArrayView], problem: Problem | None) -> Entry | None:
         """An entry that was checked with what is checked with here, or now is, and is right: on the device of a problem, or, without one,
@@ -223,7 +226,7 @@ class Tuned:
         calls, checked = self._kernel._calls, self._checked_with(inputs)
         variants = {config: self._variant(config)._calls for config in self._configs}
         found = tuned_for(about, checked, calls, variants, problem, self._options, self._question(inputs))
-        if calls.recipe.alone:
+        if tune_record.keepable(calls.recipe) and tune_record.digest(calls.recipe) == about.text:  # no file was changed meanwhile
             tune_record.keep(found, self._configs)
         return found
 
@@ -277,8 +280,8 @@ def autotune(
     Raises `LaunchError` E0719 for arguments that make no sense, E0703, E0708 and E0709 for a sample that is no call of the kernel, E0710
     for a record that is none, `CompileError` E0218 for a value of the wrong kind. What a function of the user raises is the cause of E0719.
     """
-    expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
     with translated():
+        expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
         configs = candidates(kernel._signature, axes_of(axes, more), where)
         tuned = Tuned(kernel, configs, options_of(kernel.name, kernel._calls.params, sample, reference, rounds, seconds))
         if record is not None:

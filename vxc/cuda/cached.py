@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 
 from vxc.cache.places import key_of, store
+from vxc.cuda import included
 from vxc.cuda.nvrtc import Binary, Resources, compile_cuda, compile_options, toolchain
-from vxc.cuda.prelude import HEADERS
 from vxc.record import record
 from vxc.source import Source
-
-_MORE = re.compile(
-    r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*(?:import|embed|include(?! <(?:{})>))".format("|".join(map(re.escape, HEADERS)))
-    + r"|__has_(?:include|embed)|__(?:BASE_)?FILE__|__DATE__|__TIME(?:STAMP)?__",
-    re.DOTALL,
-)
-"""What makes a text depend on more than itself and the files of `toolchain`: directives that read files, names that stand for a time
-or a file."""
-
 
 @record
 class Job:
@@ -34,9 +24,9 @@ class Job:
     max_registers: int | None
     line_info: bool
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """What the machine code is kept under. Raises `VxcError` E0601 without NVRTC."""
+        """What the machine code is kept under, by the NVRTC in use once one is loaded. Raises `VxcError` E0601 without NVRTC."""
         options = compile_options(self.arch, self.fp, max_registers=self.max_registers, line_info=self.line_info)
         return key_of("code", self.text, options, toolchain())
 
@@ -45,7 +35,7 @@ class Job:
         """Whether all that decides the machine code is part of the key. The text of an `extern fn` may include files of the user's, which
         change without it: such machine code is not kept.
         """
-        return not _MORE.search(self.text.replace("\\\n", ""))
+        return included.alone(self.text)
 
     def binary(self, sources: Sequence[Source] = ()) -> Binary:
         """The machine code. Raises as `compile_cuda`."""

@@ -14,7 +14,7 @@ from vxc.cuda.text import bare, c_string, line_directive
 from vxc.dtypes import I32
 from vxc.ir.facts import Range, full, ranges, uniformity
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_of
-from vxc.ir.ops import OPS
+from vxc.ir.ops import OPS, TOGETHER
 from vxc.ir.walk import Regions
 from vxc.layout.placement import IN_ORDER
 from vxc.semantics import c_literal
@@ -40,7 +40,7 @@ class Body:
         self.externs: dict[tuple[str, str], str] = {}
         self.regions = Regions.of(kernel.insts)
         self._ranges = ranges(kernel)
-        self._control = uniformity(kernel, self.regions).control
+        self._control = uniformity(kernel, self.regions, (i for i, inst in enumerate(kernel.insts) if inst.op in TOGETHER)).control
         self._inline = set() if debug else inlinable(self.regions)
         self._texts: dict[str, str] = {}  # of values that stand in their use
         self.moved = {x.name for inst in kernel.insts if inst.op in MOVES for x in inst.operands if isinstance(x, Buffer)}

@@ -7,15 +7,11 @@ cache is turned off, since a cached compile has no report.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import itertools
-import os
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
+from vxc.cuda.toolchain import Library, headers, named, wheel_library
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 from vxc.source import Source, Span
@@ -117,41 +113,27 @@ def supported_archs() -> tuple[int, ...]:
 
 @cache
 def include_paths() -> tuple[str, ...]:
-    """The folder with the CUDA headers, or () where there is none: the wheel's, else `CUDA_HOME`, `CUDA_PATH`, /usr/local/cuda."""
-    wheels = importlib.util.find_spec("nvidia")
-    roots = [Path(r) for r in (wheels.submodule_search_locations or ())] if wheels else []
-    roots = [root / package for root in roots for package in (f"cu{nvrtc_version()[0]}", "cuda_runtime")]
-    roots += [Path(os.environ[v]) for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-    found = (root / "include" for root in (*roots, Path("/usr/local/cuda")) if (root / "include" / "cuda_fp16.h").is_file())
-    return tuple(str(folder) for folder in itertools.islice(found, 1))
+    """The folder with the CUDA headers for the library in use, or (). Raises `VxcError` E0601."""
+    return headers(nvrtc_version()[0])
+
+
+def toolchain() -> str:
+    """Names what, besides text and options, decides the machine code: the files of NVRTC and of the CUDA headers. Until NVRTC is loaded,
+    those that would be used, so that what was compiled before needs no NVRTC. Raises `VxcError` E0601.
+    """
+    expected = None if _nvrtc.cache_info().currsize else wheel_library()
+    if expected:
+        return named(expected, headers(expected.version[0]))
+    return named(Library(_library(), nvrtc_version()), include_paths())
 
 
 @cache
-def toolchain() -> str:
-    """Names what, besides text and options, decides the machine code: the files of NVRTC and of the CUDA headers, each by its path,
-    size and time of change, since a release and its patches have one version. Raises `VxcError` E0601.
-    """
-    files = [path for folder in include_paths() for path in _files(folder) if ".h" in path]
-    library = _library()
-    if library:
-        files += [path for path in _files(os.path.dirname(library)) if "nvrtc" in os.path.basename(path)]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        about = os.stat(path)
-        digest.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
-    return "nvrtc {}.{} files {}".format(*nvrtc_version(), digest.hexdigest()[:32])
-
-
-def _files(folder: str) -> list[str]:
-    with os.scandir(folder) as found:
-        return [file.path for file in found if file.is_file()]
-
-
-def _library() -> str | None:
+def _library() -> str:
     """The path of the library in use, as the bindings found it."""
+    _nvrtc()
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
-    return load_nvidia_dynamic_lib("nvrtc").abs_path
+    return load_nvidia_dynamic_lib("nvrtc").abs_path or ""
 
 
 # ---- calling NVRTC ----------------------------------------------------------------------------------------------------

@@ -67,11 +67,11 @@ def row_loop(st: State, row: Row, body: tuple[Stmt, ...], span: Span) -> typed.L
     if row.scan is not None:
         axis, at, call = row.scan
         order = replace(order_of(st, at, row, axis, call), parts=1)  # a scan goes on from one element to the next
-        scan = typed.Loop("parallel", (binders.pop(axis),), body, (), span, row=True, scan_order=order)
+        scan = typed.Loop("parallel", (binders.pop(axis),), body, (), span, row=True, scan_order=order, steps=tuple(row.steps))
         if not binders:
             return scan
         body = (scan,)
-    return typed.Loop("parallel", tuple(binders), body, (), span, row=True)
+    return typed.Loop("parallel", tuple(binders), body, (), span, row=True, steps=tuple(row.steps))
 
 
 def writable(at: At, array: Array, where: Any) -> None:

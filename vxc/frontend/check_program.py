@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from vxc.diag import Diagnostic, VxcError
@@ -17,7 +17,7 @@ from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Let, Stmt, Symbol, TypedKernel
 from vxc.frontend.typed_program import ProgramCall
 from vxc.frontend.values import Value, assign, settle
-from vxc.record import record
+from vxc.record import record, state
 from vxc.source import Source
 
 Steps = Generator[tuple[Any, At], Any, Any]
@@ -40,7 +40,7 @@ class Callees:
         return self.typed[key]
 
 
-@dataclass
+@state
 class Body:
     """What a program is made of."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 from vxc.dtypes import BF16, BOOL, F16, F32, F64, F8E4M3, F8E5M2, I8, I32, U8, DType
@@ -16,6 +15,7 @@ from vxc.frontend.scope import At, State, fail, in_block, in_grid, label
 from vxc.frontend.subscripts import picks, place
 from vxc.frontend.typed import Array, Const, Expr, Load, Window
 from vxc.frontend.values import Value, assign, widened
+from vxc.record import entity
 
 Steps = Generator[tuple[Any, At], Any, Any]
 
@@ -36,7 +36,7 @@ def _begin(node: syntax.CallStmt, at: At, number: int, sample: str) -> None:
 # copy ----------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class _Tile:
     """An operand of `copy`. One with all indices given `is_start` of a tile as large as the other operand."""
 

@@ -7,16 +7,17 @@ Loads and mutable variables are atoms equal only to themselves, for their value 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import NamedTuple, Union
 
 from vxc.dtypes import I64
 from vxc.frontend import typed
+from vxc.record import entity, state
 from vxc.source import Span
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Atom:
     """An operation that is no combination. `text` is how messages show it; `fixed` as in Form."""
 
@@ -44,7 +45,7 @@ def integer(value: int) -> Form:
     return Form(frozenset(), value)
 
 
-@dataclass
+@state
 class Forms:
     """What is known of the symbols of one kernel: the forms of lets, and one Atom for each operation on given forms."""
 

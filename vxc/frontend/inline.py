@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from vxc.dtypes import DType
@@ -14,6 +14,7 @@ from vxc.frontend.generics import bind_generics, known
 from vxc.frontend.scope import At, Scope, State, bind, count, dtype_named, fail, suggestion
 from vxc.frontend.typed import Const, Expr, ExternCall, LetIn, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle
+from vxc.record import entity
 from vxc.source import Span
 
 _MOST = 10_000  # calls inlined into one kernel
@@ -21,7 +22,7 @@ _MOST = 10_000  # calls inlined into one kernel
 Steps = Generator[tuple[Any, At], Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class FnBody:
     """Statements that end in `return`, as one value of the type `result`."""
 

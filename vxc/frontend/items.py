@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from os.path import realpath
 from pathlib import Path
 
@@ -14,12 +14,13 @@ from vxc.frontend import syntax
 from vxc.frontend.check_attrs import misplaced
 from vxc.frontend.check_calls import BUILTINS
 from vxc.frontend.parse import parse
+from vxc.record import state
 from vxc.source import Source, Span
 
 Resolve = Callable[[str, Source], Source]
 
 
-@dataclass
+@state
 class Items:
     """Kernels, programs and functions with the source of each; `examples` in order; `errors` found on the way."""
 

@@ -7,18 +7,19 @@ expressions are lowered by the handlers of `lower_stmt` and `lower_expr`, parame
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 
 from vxc.frontend.lower_expr import EXPRESSIONS, HOST
 from vxc.frontend.lower_signature import Signature
 from vxc.frontend.lower_state import Lowering
 from vxc.frontend.lower_stmt import STATEMENTS
-from vxc.frontend.typed import Array, Cast, Const, Expr, Let, Loop, Op, Symbol, TypedKernel, Var
+from vxc.frontend.required import required_steps
+from vxc.frontend.typed import Array, Expr, TypedKernel, Var
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Kernel, Operand, Value
-from vxc.ir.ops import STILL
+from vxc.ir.ops import BACKWARDS, STILL
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 
@@ -81,47 +82,20 @@ def _body(kernel: TypedKernel, name: str, signature: Signature) -> Kernel:
     body = Lowering(kernel.source, HANDLERS, Builder(names(signature.params)))
     body.values.update(signature.values)
     body.buffers.update(signature.buffers)
-    body.required.update(_required_steps(kernel, signature.host))
+    body.required.update(_required(kernel, signature.host))
     for statement in kernel.body:
         body.run(statement)
     return body.out.build(name, signature.params, attrs=kernel.attrs, source=kernel.source)
 
 
-def _required_steps(kernel: TypedKernel, host: Lowering) -> Iterator[Expr]:
-    """The steps of outermost loops that follow from sizes and scalars: the plan requires that they are not 0."""
-    lets: dict[Symbol, Expr] = {}
-    for statement in kernel.body:
-        if isinstance(statement, Let) and statement.symbol.kind != "var":
-            lets[statement.symbol] = statement.value
-        for *_, step in statement.binders if isinstance(statement, Loop) else ():
-            if not isinstance(step, Const) and _known(step, lets, host):
-                holds = host.out.emit("ne", host.run(step), 0)
-                host.out.at(host.place or host.source.position(statement.span.start))
-                host.out.emit("require", holds, code="E0731", what=STILL)
-                yield step
-    for symbol in lets:
-        host.values.pop(symbol, None)  # another call of the kernel has others
-
-
-def _known(expr: Expr, lets: Mapping[Symbol, Expr], host: Lowering) -> bool:
-    """Whether the host can compute an expression; the `lets` that it is made from are then computed."""
-    used: set[Symbol] = set()
-    todo = [expr]
-    while todo:
-        match item := todo.pop():
-            case Const():
-                pass
-            case Op():
-                todo.extend(item.args)
-            case Cast():
-                todo.append(item.arg)
-            case Var(symbol=symbol) if symbol in lets and symbol not in host.values:
-                used.add(symbol)
-                todo.append(lets[symbol])
-            case Var(symbol=symbol) if symbol in host.values:
-                pass
-            case _:
-                return False
-    for symbol in (s for s in lets if s in used):
-        host.values[symbol] = host.run(lets[symbol])
-    return True
+def _required(kernel: TypedKernel, host: Lowering) -> Iterator[Expr]:
+    """Has the plan require what steps must be; gives those steps."""
+    said = set()
+    for step, known, of_slice, span in required_steps(kernel):
+        yield step
+        what = step.symbol if isinstance(step, Var) else step
+        if (what, of_slice) not in said:
+            said.add((what, of_slice))
+            holds = host.out.emit("gt" if of_slice else "ne", host.run(known), 0)
+            host.out.at(host.place or host.source.position(span.start))
+            host.out.emit("require", holds, code="E0735" if of_slice else "E0731", what=BACKWARDS if of_slice else STILL)

@@ -11,7 +11,9 @@ from typing import get_args
 from vxc.diag import Diagnostic, VxcError
 from vxc.frontend import typed
 from vxc.frontend.lower_state import Handler, Lowering, Steps
+from vxc.frontend.required import slice_steps
 from vxc.ir.kernel import Const, Operand, Scalar
+from vxc.ir.ops import BACKWARDS
 
 
 def const(low: Lowering, node: typed.Const, name: str) -> Const:
@@ -72,7 +74,15 @@ def let_in(low: Lowering, node: typed.LetIn, name: str) -> Steps:
     return (yield node.body, name)
 
 
+def check_slices(low: Lowering, node: typed.Reduce | typed.Loop | typed.Copy) -> Steps:
+    """That slices go forwards, where the plan does not say so already."""
+    for step in slice_steps(node):
+        if step not in low.required:
+            low.out.emit("assert", low.out.emit("gt", (yield step), 0), code="E0735", message=BACKWARDS)
+
+
 def reduce(low: Lowering, node: typed.Reduce, name: str) -> Steps:
+    yield from check_slices(low, node)
     symbols = [symbol for symbol, _ in node.binders]
     extents = []
     for _, extent in node.binders:

@@ -11,6 +11,7 @@ from typing import get_args
 
 from vxc.frontend import dims, typed
 from vxc.frontend.attr_table import THREADS
+from vxc.frontend.lower_expr import check_slices
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
 from vxc.ir.kernel import Const, Scalar
@@ -58,6 +59,7 @@ def atomic(low: Lowering, node: typed.Atomic, name: str) -> Steps:
 
 def loop(low: Lowering, node: typed.Loop, name: str) -> Steps:
     symbols = {symbol for symbol, *_ in node.binders}
+    yield from check_slices(low, node)
     before: dict[typed.Expr, Scalar] = {}
     for bound in (b for _, *bounds in node.binders for b in bounds):
         if dims.is_arithmetic(bound, symbols):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from vxc.frontend import typed
+from vxc.frontend.lower_expr import check_slices
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.ir.kernel import Const, Scalar
 from vxc.ir.tiles import Tile, copy_elements, nest
@@ -33,6 +34,7 @@ def declare(low: Lowering, node: typed.Declare, name: str) -> Steps:
 
 
 def copy(low: Lowering, node: typed.Copy, name: str) -> Steps:
+    yield from check_slices(low, node)
     source = yield from _tile(low, node.source)
     target = yield from _tile(low, node.target)
     extents = []

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import dataclass_transform
 
-from vxc.record import keep
+from vxc.record import keep, late
 from vxc.source import Span
 
 
 def _set_once(self: object, name: str, value: object) -> None:
-    """A field is set when the node is made, and then never again (a slot is no attribute before)."""
+    """A field of a copy is set when that is made, and then never again (a slot is no attribute before)."""
     if hasattr(self, name):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(self, name, value)
@@ -25,7 +25,7 @@ def _set_once(self: object, name: str, value: object) -> None:
 def node(cls):
     """Class decorator: a frozen dataclass with slots and identity equality, quick to make as a `record`."""
     cls.__setattr__, cls.__delattr__, cls.__doc__ = _set_once, keep, cls.__doc__ or cls.__name__
-    return dataclass(slots=True, eq=False, repr=False)(cls)
+    return late(dataclass(init=False, slots=True, eq=False, repr=False)(cls))
 
 
 @node

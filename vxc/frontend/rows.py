@@ -16,6 +16,7 @@ from vxc.dtypes import I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.scope import At, State, error, fail, label
 from vxc.frontend.typed import Array, Const, Expr, LetIn, Load, Symbol, Var
+from vxc.record import entity
 from vxc.source import Span
 
 
@@ -47,6 +48,7 @@ class Row:
     lets: list[tuple[Symbol, Expr]] = field(default_factory=list)
     memo: dict[RowLet, Symbol] = field(default_factory=dict)
     loads: list[tuple[Array, tuple[bool, ...]]] = field(default_factory=list)  # arrays read; along each binder by unit steps?
+    steps: list[Expr] = field(default_factory=list)  # of its slices, where they are no constants
     scan: tuple[int, At, syntax.Call] | None = None  # axis of the scans in it, and where the first stands
 
     @property
@@ -63,7 +65,7 @@ class Row:
         return tuple(LetIn(lets, body, span) for body in bodies) if lets else bodies
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class RowLet:
     """A row-valued `let`: its text, where it stands, its element's name and type, and its shape (that of `row`).
 
@@ -168,6 +170,8 @@ def indices(at: At, row: Row | None, picks: list[Pick], span: Span) -> tuple[Exp
         if pick.extent is None:
             found.append(pick.start)
             continue
+        if not isinstance(pick.step, Const):
+            row.steps.append(pick.step)
         here = Var(next(binder)[0], at.place(span))
         found.append(dims.op("add", pick.start, dims.op("mul", here, pick.step, here.span), here.span))
     return tuple(found)

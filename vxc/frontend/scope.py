@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn
 
 from vxc.diag import Diagnostic, Label, VxcError
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.typed import Stmt, Symbol
+from vxc.record import state, value
 from vxc.source import Source, Span
 
 UNKNOWN = object()  # bound to a name whose definition was rejected: it is known, and nothing more is said about it
@@ -43,7 +44,7 @@ class Scope:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class At:
     """Where an expression or statement stands.
 
@@ -85,7 +86,7 @@ def in_block(at: At) -> bool:
     return in_grid(at) and "parallel" not in at.loops
 
 
-@dataclass
+@state
 class State:
     """One kernel being checked."""
 

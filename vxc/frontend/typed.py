@@ -129,7 +129,7 @@ class Reduce:
     """Reduction `op` of semantics.REDUCTIONS over all index tuples of `binders`, (symbol, extent) each, last fastest.
 
     `args` is one element expression (two for dot) already of the accumulator's operand dtype. The element index that
-    `order` counts is the row-major index over the binders.
+    `order` counts is the row-major index over the binders. `steps` are those of its slices that are no constants: they are positive.
     """
 
     op: str
@@ -138,6 +138,7 @@ class Reduce:
     order: Order
     dtype: DType
     span: Span
+    steps: tuple[Expr, ...] = ()
 
 
 @node
@@ -223,7 +224,7 @@ class Loop:
     """`kind` is parallel, serial, unroll, grid, pipelined or persistent; binders are (symbol, start, stop, step), outermost first.
 
     `attrs` holds checked attributes: independent (str), lanes, unroll, threads, stages, vector (ints). `row` is True where
-    check made the loop from a row statement. `scan_order` is set where Scans along its one binder stand in the body.
+    check made the loop from a row statement; `steps` as for Reduce. `scan_order` is set where Scans along its one binder are in the body.
     """
 
     kind: str
@@ -233,6 +234,7 @@ class Loop:
     span: Span
     row: bool = False
     scan_order: Order | None = None
+    steps: tuple[Expr, ...] = ()
 
 
 @node

@@ -8,17 +8,18 @@ widening ones, written into the typed tree as `Cast`; all others need `as`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Union
 
 from vxc.dtypes import BOOL, F32, F64, I64, DType
 from vxc.frontend.scope import At, fail
 from vxc.frontend.typed import Cast, Cond, Const, Expr, Load, Op
+from vxc.record import value
 from vxc.semantics import cast
 from vxc.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Branch:
     """One of two literals, chosen at run time by `if` or `select`."""
 
@@ -31,7 +32,7 @@ class Branch:
 Literal = Union[int, float, Branch]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Value:
     """`expr`, or else `literal`. `row` is True where the value differs along the rows of the context it stands in."""
 

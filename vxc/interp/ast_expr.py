@@ -11,6 +11,7 @@ import numpy as np
 from vxc.frontend.typed import Cast, Cond, Const, Expr, ExternCall, LetIn, Load, Op, Reduce, Scan, Var
 from vxc.interp.ast_machine import Machine
 from vxc.interp.ast_scope import Scope, pad
+from vxc.interp.ast_steps import check_slices
 from vxc.semantics import cast, dot, evaluate, reduce, reinterpret, sat, scan
 
 _CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
@@ -78,6 +79,7 @@ def _extern_call(machine: Machine, node: ExternCall, scope: Scope):
 
 
 def _reduce(machine: Machine, node: Reduce, scope: Scope):
+    yield from check_slices(machine, node, scope)
     extents = []
     for _, extent in node.binders:
         extents.append(np.maximum((yield extent, scope), 0))

@@ -23,6 +23,7 @@ from vxc.interp.ast_expr import EXPRESSIONS
 from vxc.interp.ast_machine import Code, Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Scope
+from vxc.interp.ast_steps import check_required
 from vxc.interp.ast_stmt import STATEMENTS
 from vxc.interp.fresh import Outputs
 from vxc.semantics import cast
@@ -47,7 +48,8 @@ def run_ast(
     or 0x5A bytes where nothing is written. `seed` is there so that all executors are called alike: no order is left
     open here. `debug` checks `@independent` loops and looks for what was never written, and for reads of it; `trap_div` refuses
     integer division by 0; `max_steps` bounds the iterations of serial loops, all told. Assertions and indices are checked always.
-    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724, E0731 and E0734 for faults on the way.
+    Raises VxcError: E0704..E0708 and E0714 for the call (see `vxc.binding.bind`), E0720..E0724, E0731, E0734 and E0735 for faults
+    on the way.
     """
     machine = Machine(code, _HANDLERS, debug, trap_div, None if max_steps is None else iter(range(max_steps)))
     with np.errstate(all="ignore"):
@@ -64,6 +66,7 @@ def run_ast(
         if isinstance(code, TypedProgram):
             _run_program(machine, code, {array: _described(machine, array, arrays.get(array.name)) for array in code.arrays})
         else:
+            check_required(machine, code)
             machine.run(code.body, Scope())
     results = {array.name: machine.memory[array] for array in code.arrays if array.mode != "in"}
     written = {name: found.written for name, found in results.items() if found.written is not None}
@@ -110,6 +113,7 @@ def _run_call(outer: Machine, call: ProgramCall, described: Mapping[Array, Descr
     except VxcError as error:  # the plan of a program requires of sizes and strides alike
         raise VxcError([replace(d, code="E0705") if d.code == "E0706" else d for d in error.diagnostics]) from None
     _bind_scalars(machine, {**binding.dims, **binding.scalars})
+    check_required(machine, kernel)
     machine.run(kernel.body, Scope())
 
 

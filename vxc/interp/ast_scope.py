@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vxc.frontend.typed import Symbol
+from vxc.record import value
 from vxc.semantics import Order
 
 
@@ -44,7 +45,7 @@ class Flow:
     through: np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Scope:
     """`mask` is None where every point is active (it is never all false). `indices` are the loops around, for messages."""
 

@@ -21,6 +21,7 @@ from vxc.frontend.typed import (
 from vxc.interp.ast_machine import BUDGET, OPENING, Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Flow, Scope, pad
+from vxc.interp.ast_steps import check_slices
 from vxc.interp.ast_tile import TILES
 from vxc.interp.ast_watch import Watch
 from vxc.ir.ops import HELP, STILL
@@ -124,6 +125,7 @@ def _loop(machine: Machine, node: Loop, scope: Scope):
     for _, _, _, step in node.binders[1:]:
         if dims.is_arithmetic(step, {symbol for symbol, *_ in node.binders}):  # known before the nest
             _check_step(machine, node, scope, (yield step, scope))
+    yield from check_slices(machine, node, scope)
     yield Nest(node, 0, opens), scope
     if watched:
         machine.watches.pop()

@@ -15,6 +15,7 @@ from vxc.frontend.typed import Copy, Gemm, Load, Symbol, Window
 from vxc.interp.ast_machine import Machine
 from vxc.interp.ast_memory import Storage
 from vxc.interp.ast_scope import Axis, Scope, pad
+from vxc.interp.ast_steps import check_slices
 from vxc.semantics import cast, evaluate
 
 _ELEMENT = Symbol("element", "index", I64)
@@ -23,6 +24,7 @@ _ZERO, _ONE = np.asarray(0, np.int64), np.asarray(1, np.int64)
 
 def copy(machine: Machine, node: Copy, scope: Scope):
     """A store of every element that lies inside the target, of the source's element or, where that lies outside, the pad."""
+    yield from check_slices(machine, node, scope)
     extents = []
     for extent in node.source.extents:
         extents.append((yield extent, scope))

@@ -7,7 +7,7 @@ A kernel is one list of instructions. Loops, branches and roles are instructions
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from operator import is_
 from typing import Union
@@ -16,6 +16,7 @@ import numpy as np
 
 from vxc.dtypes import BOOL, F32, F64, I64, DType
 from vxc.layout.placement import IN_ORDER, Placement
+from vxc.record import value
 from vxc.semantics import cast
 from vxc.source import Source, Span
 
@@ -23,7 +24,7 @@ GLOBAL = ("param", "workspace")  # the spaces of global memory
 NAN = float("nan")  # the one NaN object constants use, so that equal constants compare equal
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Value:
     """An SSA value `%name: dtype`, defined once: by a parameter or by one instruction."""
 
@@ -37,7 +38,7 @@ class Value:
         return f"%{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Const:
     """A literal operand. `value` is a Python int, bool or float exactly representable in `dtype`."""
 
@@ -74,7 +75,7 @@ def constant(value: int | float | bool, dtype: DType = I64) -> Const:
 Scalar = Union[Value, Const]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Buffer:
     """Declared storage `@name: dtype[shape]`.
 
@@ -102,7 +103,7 @@ Operand = Union[Value, Const, Buffer]
 Attr = Union[int, bool, str, tuple]  # a tuple holds ints or strs
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Inst:
     """One instruction: `[result =] op operands {attrs}`.
 
@@ -149,7 +150,7 @@ def shared_bytes(declaration: Inst) -> int:
 STAGES = ("tile", "team", "thread")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Kernel:
     """One flat kernel: what one launch runs.
 

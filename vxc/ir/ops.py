@@ -24,7 +24,8 @@ ALL = (TILE, TEAM, THREAD)
 MATHS = (TILE, TEAM)
 ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
-HELP = {"E0731": "a step is not 0"}  # the way out of what a check of a given code finds
+BACKWARDS = "a slice goes by steps of less than 1"
+HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
 
 
 class AttrDef(NamedTuple):
@@ -213,6 +214,7 @@ assert len(OPS) == len(_ROWS) + len(_SCALARS), "two rows of one name"
 TERMINATES = ("break", "continue")
 RING_OPS = tuple(name for name, row in OPS.items() if row.operands == _RING)
 DECLARES = tuple(name for name, row in OPS.items() if row.result == "buffer")
+TOGETHER = frozenset(name for name, row in OPS.items() if row.scope != "thread" and row.result != "buffer")  # done by a block or group
 
 
 _ACCESSES = {name: (tuple(row.access.split(",")), "idx*" in row.operands) for name, row in OPS.items() if row.access}

@@ -9,12 +9,13 @@ like `M // P`, and a scalar parameter used as a dimension, become a fresh dimens
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
+from vxc.record import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """`entries` run in order; `kernels` are what its launches name, in order of first launch."""
 

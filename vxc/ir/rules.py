@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vxc.dtypes import BOOL, F64, I32, I64, DType
 from vxc.ir.attr_rules import attributes_problem
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value, constant
-from vxc.ir.ops import OPS, PLAN, OpDef, accesses
+from vxc.ir.ops import OPS, PLAN, TOGETHER, OpDef, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.role_rules import Roles, roles_problem
 from vxc.ir.uniformity import BLOCK, Uniformity, uniformity
@@ -35,7 +35,9 @@ class Body:
 
     @cached_property
     def uniformity(self) -> Uniformity:
-        return uniformity(self.kernel, self.regions)
+        """Of those that threads must reach together."""
+        asked = [i for i, inst in enumerate(self.insts) if inst.op in TOGETHER and self.regions.parent[i] >= 0]
+        return uniformity(self.kernel, self.regions, asked)
 
     @cached_property
     def roles(self) -> Roles:
@@ -321,7 +323,7 @@ RULES = (
     RuleDef("E0518", _bounds, lambda row, stage: bool(row.access)),
     RuleDef("E0519", _writable, lambda row, stage: "w" in row.access, alone=True),
     RuleDef("E0520", _storage, lambda row, stage: row.result == "buffer", alone=True),
-    RuleDef("E0521", _uniform, lambda row, stage: row.scope != "thread" and row.result != "buffer"),
+    RuleDef("E0521", _uniform, lambda row, stage: row.name in TOGETHER),
     RuleDef("E0522", _launch, lambda row, stage: row.name == "launch"),
     RuleDef("E0524", lambda body, i, inst: roles_problem(body.roles, i, inst), lambda row, stage: stage == "team"),
 )

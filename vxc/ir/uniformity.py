@@ -1,13 +1,13 @@
 """Uniformity: over which threads of a block each value of a kernel is the same, and which threads reach an instruction together.
 
 What depends on the thread index is followed through arithmetic, cells and control with a work list; linear in the number
-of instructions.
+of instructions. Who asks about a few of them has only those followed that these depend on.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import gcd
 
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
@@ -28,11 +28,12 @@ _PLAIN = frozenset(SCALAR_OPS) - _QUOTIENTS  # the result follows from the opera
 class Uniformity:
     """Spans: a value (or cell) of span w is the same in all threads of each aligned group of w threads; BLOCK: in all threads.
 
-    `spans` is by name; what is not in it has span BLOCK. `control[i]` is the span of threads that reach instruction i together.
+    `spans` is by name; what is not in it has span BLOCK. `control[i]` is the span of threads that reach instruction i together, for
+    those that were asked about.
     """
 
     spans: dict[str, int]
-    control: tuple[int, ...]
+    control: dict[int, int]
 
     def span(self, operand: Operand) -> int:
         return BLOCK if isinstance(operand, Const) else self.spans.get(operand.name, BLOCK)
@@ -43,8 +44,8 @@ class Uniformity:
         return "block" if span == BLOCK else "thread" if span % group else "group"
 
 
-def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
-    """Spans of all values, by following what depends on the thread index.
+def uniformity(kernel: Kernel, regions: Regions | None = None, asked: Iterable[int] | None = None) -> Uniformity:
+    """Spans of all values, by following what depends on the thread index; with `asked`, of what decides who reaches these positions.
 
     Global and shared memory hold one value for each address. Before stage=thread what stands in no loop over lanes happens once for all
     that run it, and atomics and reductions there have one result. The result of a shuffle is taken as uniform over its group,
@@ -53,11 +54,42 @@ def uniformity(kernel: Kernel, regions: Regions | None = None) -> Uniformity:
     regions = regions or Regions.of(kernel.insts)
     alone = BLOCK if kernel.stage == "tile" else 1 if kernel.stage == "thread" else kernel.attr("group", 1)
     graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1), alone)
-    for i, inst in enumerate(kernel.insts):
-        graph.flow(inst, i, regions)
+    every = range(len(kernel.insts))
+    followed = every if asked is None else _causes(kernel.insts, regions, asked := [*asked])
+    for i in followed:
+        graph.flow(kernel.insts[i], i, regions)
     spans = graph.solve()
-    control = tuple(spans.get(p, BLOCK) for p in regions.parent)
+    control = {i: spans.get(regions.parent[i], BLOCK) for i in (every if asked is None else asked)}
     return Uniformity({name: span for name, span in spans.items() if isinstance(name, str)}, control)
+
+
+def _causes(insts: Sequence[Inst], regions: Regions, asked: Iterable[int]) -> list[int]:
+    """The instructions, in order, on which depends who reaches some positions."""
+    todo = [p for p in {regions.parent[i] for i in asked} if p >= 0]
+    if not todo:
+        return []
+    made: dict[str, list[int]] = {}  # by the name of a value or array: what says what it holds
+    leave: dict[int, list[int]] = {}  # loop -> what leaves it
+    for i, inst in enumerate(insts):
+        if type(inst.result) is Value:
+            made[inst.result.name] = [i]
+        if inst.op in _STORES and inst.operands and type(inst.operands[0]) is Buffer:
+            made.setdefault(inst.operands[0].name, []).append(i)
+        elif inst.op in TERMINATES:
+            leave.setdefault(regions.innermost(i, LOOPS), []).append(i)
+    found: set[int] = set()
+    while todo:
+        i = todo.pop()
+        if i in found:
+            continue
+        found.add(i)
+        if regions.parent[i] >= 0:
+            todo.append(regions.parent[i])
+        todo += leave.get(i, ())
+        for x in insts[i].operands:
+            if type(x) is not Const:
+                todo += made.get(x.name, ())
+    return sorted(found)
 
 
 class _Flow:

@@ -10,8 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 BANK, LINE = 4, 128  # bytes: of a bank's word; of all banks together
-NOWHERE = np.iinfo(np.int64).max  # the byte that a lane which does not run accesses
-FAR = NOWHERE // 64  # no array reaches so far, in bytes
+
+
+def nowhere(dtype: np.dtype | type) -> int:
+    """The byte that a lane which does not run accesses, in arrays of this dtype."""
+    return int(np.iinfo(dtype).max)
+
+
+def far(dtype: np.dtype | type) -> int:
+    """No array reaches so far, in bytes."""
+    return nowhere(dtype) // 64
+
+
+NOWHERE, FAR = nowhere(np.int64), far(np.int64)
 
 
 def cycles(byte: np.ndarray, size: int) -> np.ndarray:
@@ -22,7 +33,7 @@ def cycles(byte: np.ndarray, size: int) -> np.ndarray:
 
 def different(rows: np.ndarray) -> np.ndarray:
     """Of each row, which is sorted: where a value stands for the first time; what comes from NOWHERE does not count."""
-    new = rows < FAR
+    new = rows < far(rows.dtype)
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     return new
 
@@ -31,5 +42,5 @@ def _busiest(words: np.ndarray, banks: int) -> np.ndarray:
     """For each row of words, the most different words that fall into one bank (word % banks, a power of two)."""
     words = np.sort(words, axis=1)
     new = different(words)
-    bank = (words & banks - 1) + np.arange(len(words))[:, None] * banks
+    bank = (words & banks - 1) + np.arange(len(words), dtype=words.dtype)[:, None] * banks
     return np.bincount(bank[new], minlength=len(words) * banks).reshape(-1, banks).max(axis=1)

@@ -7,13 +7,13 @@ element), then two integer expressions over them with + - * // % ^ &. Properties
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Union
 
 import numpy as np
 
 from vxc.layout.text import read
+from vxc.record import value
 from vxc.semantics import Order
 
 Term = Union[int, str]  # a constant, the name of a dimension, or an operator
@@ -37,7 +37,7 @@ OPERATORS = {
 _ATOM = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dim:
     """A dimension; `replicas` is 0 for an index, else how many copies of each element this dimension counts."""
 
@@ -48,7 +48,7 @@ class Dim:
         return f"{self.name} in {self.replicas}" if self.replicas else self.name
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Layout:
     """`thread` and `slot` are expressions over `dims`. `str` gives the text, `parse` reads it."""
 

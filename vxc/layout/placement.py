@@ -10,7 +10,7 @@ Both map the number of an element in memory order to where it lies, one to one. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import gcd
 
@@ -83,12 +83,17 @@ IN_ORDER = Placement()
 def places(placements: Sequence[Placement], offset: np.ndarray) -> np.ndarray:
     """[placements, ..]: where elements lie in each of them, given their numbers in memory order."""
     lie = offset[None]
-    each = (len(placements), *[1] * offset.ndim)
+
+    def each(column: Iterable[int]) -> np.ndarray:
+        """A number of each placement, as an array over all offsets."""
+        return np.reshape(np.array([*column], offset.dtype), (len(placements), *[1] * offset.ndim))
+
     if any(p.pitch for p in placements):
-        lie = _with_gaps(lie, *(np.reshape(column, each) for column in zip(*(p.pitch or (1, 1) for p in placements))))
+        lie = _with_gaps(lie, *map(each, zip(*(p.pitch or (1, 1) for p in placements))))
     for at in range(max(len(p.fields) for p in placements)):
         fields = [p.fields[at] if at < len(p.fields) else (1, 1, 1) for p in placements]
-        lie = _exchanged(lie, *(np.reshape(column, each) for column in zip(*fields)))
+        vector, turns, row = zip(*fields)
+        lie = lie ^ (lie >> each(n.bit_length() - 1 for n in row) & each(turns) - 1) << each(n.bit_length() - 1 for n in vector)
     return np.broadcast_to(lie, (len(placements), *offset.shape))
 
 
@@ -96,6 +101,6 @@ def _with_gaps(offset: np.ndarray, row: int | np.ndarray, pitch: int | np.ndarra
     return offset + offset // row * (pitch - row)
 
 
-def _exchanged(offset: np.ndarray, vector: int | np.ndarray, turns: int | np.ndarray, row: int | np.ndarray) -> np.ndarray:
+def _exchanged(offset: np.ndarray, vector: int, turns: int, row: int) -> np.ndarray:
     """`turns` is a power of two."""
     return offset ^ (offset // row & turns - 1) * vector

@@ -6,7 +6,6 @@ the slot (or with `^` for each `+`), which is what a loop over a thread's own el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
@@ -14,13 +13,13 @@ import numpy as np
 
 from vxc.layout.digits import EXCLUSIVE, SUM, Digit, Join, fit, total
 from vxc.layout.layout import Dim, Layout, Program
-from vxc.record import record
+from vxc.record import entity, record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
 KEPT = 512  # answers that are remembered
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Places:
     """[elements in row-major order, replicas]: the thread and slot of each."""
 
@@ -38,6 +37,12 @@ class Places:
 
     def same(self, other: Places) -> bool:
         return np.array_equal(self.thread, other.thread) and np.array_equal(self.slot, other.slot)
+
+
+def different(values: np.ndarray) -> int:
+    """How many different values there are, without `np.unique`, which imports all of `numpy.ma`."""
+    values = np.sort(values, axis=None)
+    return int(np.count_nonzero(values[1:] != values[:-1])) + bool(values.size)
 
 
 @lru_cache(KEPT)
@@ -88,7 +93,7 @@ def written(thread: np.ndarray, slot: np.ndarray) -> Places | None:
 def _program(x: np.ndarray) -> Program | None:
     """The expression over e and r that gives x[e, r]."""
     elements, replicas = fit(x[:, 0]), fit(x[0])
-    if elements is None or replicas is None or (x != x[:, :1] + x[:1] - x[0, 0]).any():
+    if elements is None or replicas is None or x.shape[1] > 1 and (x != x[:, :1] + x[:1] - x[0, 0]).any():
         return None
     digits = [(d, "e", len(x)) for d in reversed(elements)] + [(d, "r", x.shape[1]) for d in reversed(replicas)]
     digits = sorted((digit for digit in digits if digit[0].stride), key=lambda digit: digit[0].stride < 0)

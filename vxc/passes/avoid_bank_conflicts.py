@@ -31,7 +31,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_byt
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.layout.arrangement import arrangement
-from vxc.layout.banks import LINE, NOWHERE, cycles
+from vxc.layout.banks import LINE, cycles, nowhere
 from vxc.layout.placement import IN_ORDER, Placement, places
 from vxc.pass_manager import Context, Pass
 from vxc.passes.plan_shared import lay_out_again
@@ -59,12 +59,12 @@ class _Cost:
         costs = np.zeros((len(placements), 3))
         for width, offsets, weights in self.groups:
             pieces = np.array([min(width, p.run or width) for p in placements])
-            for piece in np.unique(pieces):
+            for piece in sorted({*pieces.tolist()}):
                 chosen = np.flatnonzero(pieces == piece)
-                for first in range(0, width, int(piece)):
+                for first in range(0, width, piece):
                     lie = places([placements[c] for c in chosen], offsets + first)
-                    byte = np.where(offsets < 0, NOWHERE, lie * self.size)
-                    phases = cycles(byte.reshape(-1, WARP), int(piece) * self.size).reshape(len(chosen), len(offsets), -1)
+                    byte = np.where(offsets < 0, np.array(nowhere(lie.dtype), lie.dtype), lie * self.size)
+                    phases = cycles(byte.reshape(-1, WARP), piece * self.size).reshape(len(chosen), len(offsets), -1)
                     runs = phases > 0
                     costs[chosen] += np.stack([weights @ x.T for x in (phases.sum(axis=2), runs.sum(axis=2), runs.any(axis=2))], axis=1)
         return costs
@@ -86,7 +86,7 @@ def _rows(accesses: list[SharedAccess]) -> tuple[np.ndarray, np.ndarray]:
             row = warp.tobytes()
             counts[row] = counts.get(row, 0.0) + a.weight / len(a.offsets)
     most = sorted(counts, key=lambda row: (-counts[row], row))[:ROWS]
-    rows = np.frombuffer(b"".join(most), ">u8").reshape(-1, WARP).astype(np.int64) - 1
+    rows = np.frombuffer(b"".join(most), ">u8").reshape(-1, WARP).astype(np.int32) - 1
     return rows, np.array([counts[row] for row in most])
 
 
@@ -147,8 +147,12 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
             break  # no swizzle that is left takes fewer
     if best and best[0].key[0] > best[0].ideal:
         firsts = {p.run: p.swizzle for p, *_ in reversed(best) if p.swizzle}  # of each size of vector, the best
-        more = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(count, size))
-        best = ordered(best[0].placement, *(p for p in more if p.problem() is None))
+        pairs = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(count, size))
+        more = sorted((p for p in pairs if p.problem() is None), key=lambda p: p.run < widest)
+        for _, group in groupby(more, key=lambda p: (p.run < widest, p.swizzle[:3])):
+            best = sorted([best[0], *ordered(*group)], key=attrgetter("key"))
+            if best[0].key <= (least, fewest, 6, count):
+                break  # none that is left takes fewer
     placement, ideal, (after, *_) = best[0] if best else _Costed(IN_ORDER, least, (before, fewest, 0, count))
     turns = f"{before / least:.3g} turns of the banks to an access"
     if after > WORTH * before:

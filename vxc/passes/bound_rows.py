@@ -24,8 +24,8 @@ from vxc.ir.kernel import Const, Inst, Kernel
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
 from vxc.passes.kept_rows import Rows, rows_of
+from vxc.passes.launches import Launched, Site, some_launches
 from vxc.passes.nest import is_parallel
-from vxc.passes.variants import Site, Variant, with_variants
 from vxc.semantics import Order
 
 SLOTS = 32  # elements that a lane keeps at most: as many registers, or half as many, and code that each shorter row steps over
@@ -34,7 +34,7 @@ SLOTS = 32  # elements that a lane keeps at most: as many registers, or half as 
 def run(plan: Plan, context: Context) -> Plan:
     shares = plan.shares_arguments
 
-    def of(site: Site) -> Iterator[Variant]:
+    def of(site: Site) -> Iterator[Launched]:
         kernel, b = site.kernel, site.b
         reduce = next((inst for inst in kernel.insts if inst.op == "reduce" and _by_call(kernel, inst)), None)
         if reduce is None:
@@ -58,7 +58,7 @@ def run(plan: Plan, context: Context) -> Plan:
         text = f"rows of up to {extent.most:,} elements, {numbers}have a launch of their own, {name}, whose lanes can keep them"
         context.applied(text, kernel.name, reduce.loc)
 
-    return with_variants(plan, of)
+    return some_launches(plan, of)
 
 
 def _reason_against(order: Order, rows: Rows) -> str:

@@ -59,7 +59,7 @@ class _Slots:
         self.loops: dict[Value, Slotted] = {}
         for at, inst in enumerate(kernel.insts):
             if inst.attr("given"):
-                self._slotted(*self.ownership.runs(at + 1, {}))
+                self._slotted(*self.ownership.runs(at + 1, {}).loops)
             for access in accesses(inst):
                 if access.buffer in tiles:
                     self._find(at, access.buffer, access.box)
@@ -69,7 +69,7 @@ class _Slots:
         if isinstance(found, Foreign):
             raise VxcError(_foreign(self.kernel, at, tile, found.why))
         runs = self.ownership.runs(at, {})
-        self.found[at] = found, [self.loops.get(run.index) or self._slotted(run) for run in runs], tile, box
+        self.found[at] = found, [self.loops.get(run.index) or self._slotted(run) for run in runs.loops], tile, box
 
     def _slotted(self, run: Run) -> Slotted:
         digits = tuple(Value(self.b.fresh(f"{run.index.name}.slot"), I64) for _ in run.held.slots)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vxc.analysis.sweeps import Extent, Numbering, Sweep, stable_loads, sweep_extent
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.walk import Regions
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.nest import nest_of
+from vxc.record import state
 from vxc.semantics import Order
 
 REGISTERS = 64  # of 4 bytes, that a lane gives to kept rows at most
@@ -18,7 +18,7 @@ OF_BLOCK = 32768  # of 4 bytes, that a block gives to them: half of what a multi
 DEAR = ("div", "sqrt")  # several instructions, besides those that `weight` knows as such
 
 
-@dataclass
+@state
 class Rows:
     """The sweeps of one kernel over rows of `extent`, which the reduction `first` deals to lanes as its order says. `why` is for what lanes
     cannot keep them all the same, if anything.

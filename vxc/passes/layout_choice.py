@@ -7,7 +7,7 @@ or, if that is cheaper than to keep the tile in shared memory, by an exchange.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Kernel
 from vxc.ir.ops import accesses
+from vxc.record import state
+from vxc.layout.places import different
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
@@ -36,7 +38,7 @@ def too_large(size: int) -> str | None:
     return f"it would take {size // 4} registers of each thread, more than {REGISTERS}" if size > 4 * REGISTERS else None
 
 
-@dataclass
+@state
 class Choice:
     """`shared` are the tiles that live in shared memory, with the reason and the place of it; `exchanged` and `shuffled` the reads of
     others' elements.
@@ -141,7 +143,7 @@ class Chooser:
             choice.shared[name] = met
             return
         exchanged, shuffled = [], []
-        full = where.slots * self.ownership.threads == len(np.unique(where.thread * where.slots + where.slot))
+        full = where.slots * self.ownership.threads == different(where.thread * where.slots + where.slot)
         for touch in touches:
             found = self.ownership.access(touch.at, buffer, touch.box, where, choice.layouts.loops)
             if isinstance(found, Own) and (touch.mode == "r" or found.whole):
@@ -156,6 +158,17 @@ class Chooser:
                 return
             else:
                 exchanged.append((touch, why))
+        if exchanged and (why := self._dear(name, touches, exchanged, size, choice)):
+            choice.shared[name] = why, self._loc(exchanged[0][0])
+            return
+        choice.exchanged += [touch for touch, _ in exchanged]
+        choice.shuffled += shuffled
+
+    def _dear(self, name: str, touches: list[Touch], exchanged: list[tuple[Touch, str]], size: int, choice: Choice) -> str | None:
+        """Why a tile of which others' elements are read is kept in shared memory, if it is cheaper there than copied for each loop."""
+        why = exchanged[0][1]
+        if size > 4 * EXCHANGED and name not in self.fixed:
+            return f"{why}, and it would take {size // 4} registers of each thread"
         apart, together = Cost(), Cost(barriers=self._barriers(touches))
         for touch in touches:
             together.access(name, self._turns(touch, choice))
@@ -164,14 +177,7 @@ class Chooser:
         for touch in self._copies(touch for touch, _ in exchanged):
             apart.access(name, self._exchange(touch, choice))
             apart.barriers += 2 * self.costs.weight(touch.at)
-        if exchanged and size > 4 * EXCHANGED and name not in self.fixed:
-            choice.shared[name] = f"{exchanged[0][1]}, and it would take {size // 4} registers of each thread", self._loc(exchanged[0][0])
-            return
-        if exchanged and apart.cycles >= together.cycles:
-            choice.shared[name] = exchanged[0][1], self._loc(exchanged[0][0])
-            return
-        choice.exchanged += [touch for touch, _ in exchanged]
-        choice.shuffled += shuffled
+        return why if apart.cycles >= together.cycles else None
 
     def _overtaken(self, touches: list[Touch]) -> tuple[str, tuple[int, int] | None] | None:
         """Why not all threads that hold an element can run a loop that stores to it: one may have stored already what others load."""
@@ -193,10 +199,10 @@ class Chooser:
         outside = {-1, *regions.parents(before)}
         for touch in touches:
             loop = regions.parent[touch.at]
-            if touch.mode != "w" or loop >= before or regions.parent[loop] not in outside or ownership.around(touch.at) != [loop]:
+            if touch.mode != "w" or loop >= before or regions.parent[loop] not in outside or ownership.around(touch.at) != (loop,):
                 continue
             known = ownership.count(loop) and type(ownership.insts[loop].operands[1]) is Const
-            number = self.spreading.number(touch, loop) if known else None
-            if number is not None and len(np.unique(number)) == prod(shape_of(self.tiles[name])):
+            elements = self.spreading.elements(touch, loop) if known else None
+            if elements and elements.different == prod(shape_of(self.tiles[name])):
                 return True
         return False

@@ -14,18 +14,20 @@ of unknown length as TRIPS. The figures rank candidates; they are no prediction 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from itertools import groupby
 from math import prod
 
 import numpy as np
 
-from vxc.analysis.ownership import Ownership, Run
+from vxc.analysis.ownership import Ownership, Runs
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Operand
 from vxc.ir.ops import accesses
-from vxc.layout.banks import NOWHERE, cycles, different
+from vxc.layout.banks import NOWHERE, cycles, different, nowhere
 from vxc.layout.places import Places
 from vxc.passes.layout_roots import Layouts
+from vxc.record import state
 from vxc.target import WARP
 
 SIZE, TRIPS = 1 << 12, 8
@@ -35,7 +37,7 @@ GAPS = (0, 4, 16)  # bytes behind a row
 WIDEST = 16  # bytes of an access
 
 
-@dataclass
+@state
 class Cost:
     """`banks` are the turns for each array, by how its rows lie."""
 
@@ -76,6 +78,7 @@ class Costs:
     def __init__(self, ownership: Ownership):
         self.ownership, self.insts = ownership, ownership.insts
         self._turns: dict[tuple, np.ndarray] = {}
+        self._issued: dict[Runs, float] = {}
 
     def weight(self, at: int) -> float:
         """How often a position is come to, by serial loops around it."""
@@ -92,26 +95,35 @@ class Costs:
         """What the given loops cost but for their accesses to tiles: global memory, shared arrays, instructions."""
         cost = Cost()
         for loop in outermost:
-            for at in self.ownership.regions.body(loop):
-                runs = self.ownership.runs(at, layouts.loops)
+            for _, body in groupby(self.ownership.regions.body(loop), self.ownership.around):
+                positions = [*body]
+                runs = self.ownership.runs(positions[0], layouts.loops)
                 if isinstance(runs, str):
                     continue
-                exists = self.ownership.points(runs)[1]
-                busy = _warps(np.where(exists, 0, NOWHERE)) < NOWHERE
-                by_warp = busy.any(axis=-1).reshape(-1, busy.shape[-2]).sum(axis=0)
-                cost.issue += self.weight(at) * max(by_warp.sum() / SCHEDULERS, by_warp.max())
-                for access in accesses(self.insts[at]):
-                    if access.buffer.space in GLOBAL:
-                        cost.sectors += self.weight(at) * self.sectors(runs, access.buffer, access.box)
-                    elif access.buffer.space == "shared":
-                        cost.access(access.buffer.name, self.turns(at, access.buffer, access.box, layouts))
+                issue = self._issue(runs)
+                for at in positions:
+                    weight = self.weight(at)
+                    cost.issue += weight * issue
+                    for access in accesses(self.insts[at]):
+                        if access.buffer.space in GLOBAL:
+                            cost.sectors += weight * self.sectors(runs, access.buffer, access.box)
+                        elif access.buffer.space == "shared":
+                            cost.access(access.buffer.name, self.turns(at, access.buffer, access.box, layouts))
         return cost
 
-    def sectors(self, runs: Sequence[Run], buffer: Buffer, box: Sequence[Operand]) -> float:
+    def _issue(self, runs: Runs) -> float:
+        """Of an instruction in these loops, come to once."""
+        if runs not in self._issued:
+            busy = _warps(runs.exists, False).any(axis=-1)
+            by_warp = busy.reshape(-1, busy.shape[-1]).sum(axis=0)
+            self._issued[runs] = max(by_warp.sum() / SCHEDULERS, by_warp.max())
+        return self._issued[runs]
+
+    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
         """Moved by one coming to an access to global memory, by all warps."""
         numbers = self._numbers(runs, box, _strides(buffer))
         sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
-        in_a_row = runs[-1].held.run
+        in_a_row = runs.loops[-1].held.run
         if in_a_row > 1:  # one request, or several that find in the cache what the first brought
             sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
         return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
@@ -124,26 +136,22 @@ class Costs:
             around = self.ownership.around(at)
             counts = [self.ownership.count(loop) or TRIPS for loop in around]
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
-        key = (at, buffer.name, *(run.held for run in runs))
+        key = (at, buffer.name, runs)
         if key not in self._turns:
-            self._turns[key] = self.weight(at) * _turns(self._numbers(runs, box, _strides(buffer)), buffer, runs[-1].held.run)
+            numbers = self._numbers(runs, box, _strides(buffer), np.int32)
+            self._turns[key] = self.weight(at) * _turns(numbers, buffer, runs.loops[-1].held.run)
         return self._turns[key]
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
-        slots = np.full((where.slots, self.ownership.threads), NOWHERE)
+        slots = np.full((where.slots, self.ownership.threads), nowhere(np.int32), np.int32)
         slots[where.slot[:, 0], where.thread[:, 0]] = np.arange(len(where.slot))
         return self.weight(at) * _turns(slots, tile)
 
-    def _numbers(self, runs: Sequence[Run], box: Sequence[Operand], strides: Sequence[int]) -> np.ndarray:
-        """[digits.., thread]: elements in memory order, NOWHERE where there is none."""
-        known, exists = self.ownership.points(runs)
-        known = dict(known)
-        flat = np.zeros(exists.shape, np.int64)
-        with np.errstate(all="ignore"):
-            for x, stride in zip(box, strides):
-                flat = flat + self.ownership.evaluate(x, known, np.asarray(0)).astype(np.int64) * stride
-        return np.where(exists, flat, NOWHERE)
+    def _numbers(self, runs: Runs, box: Sequence[Operand], strides: Sequence[int], dtype: type = np.int64) -> np.ndarray:
+        """[digits.., thread]: elements in memory order, that of `nowhere` where there is none."""
+        number = self.ownership.numbers(runs.chain, box, strides, unknown=True).astype(dtype)
+        return np.where(runs.exists, number.take(runs.iterations), number.dtype.type(nowhere(dtype)))
 
 
 def _strides(buffer: Buffer) -> list[int]:
@@ -151,22 +159,22 @@ def _strides(buffer: Buffer) -> list[int]:
     return sizes if buffer.strides else [prod(sizes[at + 1 :]) for at in range(len(sizes))]
 
 
-def _warps(x: np.ndarray) -> np.ndarray:
-    """[.., warps, 32] of [.., threads]."""
+def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
+    """[.., warps, 32] of [.., threads]; `nothing` is what threads have that there are not."""
     missing = -x.shape[-1] % WARP
-    padded = np.concatenate([x, np.full((*x.shape[:-1], missing), NOWHERE)], axis=-1) if missing else x
+    padded = np.concatenate([x, np.full((*x.shape[:-1], missing), nothing)], axis=-1) if missing else x
     return padded.reshape(*padded.shape[:-1], -1, WARP)
 
 
 def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
     """Of accesses to these elements, `run` at a time where they follow one another in memory."""
-    size, row = buffer.dtype.bytes, buffer.shape[-1].value
+    size, row, none = buffer.dtype.bytes, buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
+    exists = numbers < none
     if run > 1:
-        first, exists = numbers[..., :1, :], numbers < NOWHERE
+        first = numbers[..., :1, :]
         whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
-        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < NOWHERE] % run).any():
-            numbers, row, size = first // run, max(row // run, 1), size * run
-            numbers = np.where(first < NOWHERE, numbers, NOWHERE)
-    rows = numbers // row
-    lie = [np.where(numbers < NOWHERE, numbers * size + rows * -(-gap // size) * size, NOWHERE) for gap in GAPS]
-    return np.array([cycles(_warps(byte).reshape(-1, WARP), size).sum() for byte in lie], float)
+        if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < none] % run).any():
+            numbers, row, size, exists = first // run, max(row // run, 1), size * run, first < none
+    gaps = np.array([-(-gap // size) * size for gap in GAPS], numbers.dtype).reshape(-1, *[1] * numbers.ndim)
+    lie = np.where(exists, numbers * size + numbers // row * gaps, none)
+    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)

@@ -8,17 +8,20 @@ is held by all its lanes. Tiles and loops with a layout of the author's have it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from vxc.analysis.ownership import Own, Ownership, teams
+from vxc.binding import row_major
 from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
 from vxc.layout.layout import flattened, parse, spread
 from vxc.layout.places import Places, places, written
+from vxc.record import entity, state
 from vxc.semantics import Order
 
 STRICT, COMMON, FREE = "strict", "common", "free"
@@ -32,6 +35,26 @@ class Root(NamedTuple):
     places: Callable[[tuple[int, ...]], Places]
 
 
+@entity
+class Elements:
+    """The element, by its number in memory order, that each iteration of a loop accesses."""
+
+    number: np.ndarray
+
+    @cached_property
+    def different(self) -> int:
+        """How many are accessed."""
+        return int(np.count_nonzero(np.bincount(self.number)))
+
+    @cached_property
+    def once(self) -> bool:
+        return self.different == len(self.number)
+
+    @cached_property
+    def in_order(self) -> bool:
+        return np.array_equal(self.number, np.arange(len(self.number)))
+
+
 class Touch(NamedTuple):
     """An access to a tile."""
 
@@ -41,7 +64,7 @@ class Touch(NamedTuple):
     mode: str
 
 
-@dataclass
+@state
 class Layouts:
     """Where the elements of tiles are, and the iterations of loops over lanes, by position."""
 
@@ -65,7 +88,7 @@ class Propagation:
             around = ownership.around(touch.at)
             if len(around) == 1 and ownership.insts[around[0]].op == "loop" and ownership.count(around[0]):
                 self.inside.setdefault(around[0], []).append(touch)
-        self.numbers: dict[Touch, np.ndarray | None] = {}
+        self._elements: dict[tuple[int, str, tuple[Operand, ...]], Elements | None] = {}
 
     def components(self) -> list[set[str]]:
         """The tiles in groups, those accessed in one loop together."""
@@ -134,25 +157,26 @@ class Propagation:
             return
         known = [touch for touch in touches if touch.tile in made.tiles]
         for touch in sorted(known, key=lambda touch: (touch.mode == "r", -prod(shape_of(self.tiles[touch.tile])), touch.at)):
-            where, number = made.tiles[touch.tile], self.number(touch, loop)
-            if number is None or len(np.unique(number)) < len(number):
+            where, elements = made.tiles[touch.tile], self.elements(touch, loop)
+            if elements is None or not elements.once:
                 continue
-            found = self._iterations(where, number, shape_of(self.tiles[touch.tile]))
+            found = self._iterations(where, elements, shape_of(self.tiles[touch.tile]))
             if found is None or found.replicas > 1 and not self._may_repeat(loop):
                 continue
             if isinstance(self.ownership.access(touch.at, self.tiles[touch.tile], touch.box, where, {loop: found}), Own):
                 made.loops[loop] = found
                 return
 
-    def _iterations(self, where: Places, number: np.ndarray, shape: tuple[int, ...]) -> Places | None:
+    def _iterations(self, where: Places, elements: Elements, shape: tuple[int, ...]) -> Places | None:
         """The places of iterations, each where the element of its number is."""
+        number, flat = elements.number, flattened(where.layout, shape)
+        if elements.in_order and len(number) == len(where.thread) and flat is where.layout:
+            return where
         thread, slot = where.thread[number], where.slot[number]
         if len(number) < len(where.thread):
             slot = _ranked(thread, slot)
-        elif np.array_equal(number, np.arange(len(number))):
-            flat = flattened(where.layout, shape)
-            found = None if flat is where.layout else written(thread, slot)
-            return found or places(flat, (len(number),))
+        elif elements.in_order:
+            return written(thread, slot) or places(flat, (len(number),))
         return written(thread, slot)
 
     def _tile(self, loop: int, touch: Touch, made: Layouts) -> None:
@@ -162,28 +186,26 @@ class Propagation:
         if touch.mode == "r" or touch.tile in made.tiles or not over and loop not in made.loops:
             return
         where = teams(count, insts[loop].attr("lanes"), self.ownership.threads) if over else made.loops[loop]
-        number, elements = self.number(touch, loop), prod(shape_of(self.tiles[touch.tile]))
-        if number is None or count != elements or len(np.unique(number)) < count:
+        elements = self.elements(touch, loop)
+        if elements is None or count != prod(shape_of(self.tiles[touch.tile])) or not elements.once:
             return
-        if np.array_equal(number, np.arange(count)):
+        if elements.in_order:
             found = where
         else:
-            order = np.argsort(number)
+            order = np.argsort(elements.number)
             found = written(where.thread[order], where.slot[order])
         if found:
             made.tiles[touch.tile] = found
 
-    def number(self, touch: Touch, loop: int) -> np.ndarray | None:
-        """The number in memory order of the element that each iteration accesses; None where that depends on more, or lies outside."""
-        if touch not in self.numbers:
-            known = {self.ownership.insts[loop].result.name: np.arange(self.ownership.count(loop))}
-            flat, inside = np.zeros(self.ownership.count(loop), np.int64), True
-            for x, extent in zip(touch.box, shape_of(self.tiles[touch.tile])):
-                place = self.ownership.evaluate(x, known)
-                inside = inside and place is not None and bool(((place >= 0) & (place < extent)).all())
-                flat = flat * extent + (place if inside else 0)
-            self.numbers[touch] = flat if inside else None
-        return self.numbers[touch]
+    def elements(self, touch: Touch, loop: int) -> Elements | None:
+        """What the iterations of a loop access; None where that depends on more, or may lie outside."""
+        key = (loop, touch.tile, touch.box)
+        if key not in self._elements:
+            shape = shape_of(self.tiles[touch.tile])
+            indices = self.ownership.indices((loop,), touch.box)
+            inside = indices is not None and all(((x >= 0) & (x < extent)).all() for x, extent in zip(indices, shape))
+            self._elements[key] = Elements(self.ownership.numbers((loop,), touch.box, row_major(shape))) if inside else None
+        return self._elements[key]
 
     def _may_repeat(self, loop: int) -> bool:
         """Whether several threads may run one iteration: what it does but for storing has no effect that would show twice."""

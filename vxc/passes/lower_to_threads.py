@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from vxc.analysis.sweeps import Extent
@@ -39,6 +39,7 @@ from vxc.passes.own_elements import of_layout, own_elements, own_vectors
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
+from vxc.record import state
 from vxc.semantics import Order
 from vxc.target import MAX_LOCAL_BYTES
 
@@ -75,7 +76,7 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
 
-@dataclass
+@state
 class _Body:
     """A list of instructions on its way. `scopes` says who runs the innermost open region, and those around it."""
 

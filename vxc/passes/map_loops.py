@@ -25,14 +25,13 @@ E0235 for a layout of the author's that does not fit.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 from vxc.analysis.offsets import Offsets
-from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
-from vxc.ir.ops import OPS, accesses
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
+from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
@@ -40,6 +39,7 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
+from vxc.passes.launches import Launched, Site, each_launch
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.prove_parallel_text import source_name
@@ -52,21 +52,12 @@ KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    entries, kernels = Builder(names(plan.params)), []
-    rewriter = Rewriter(entries)
-    for entry in plan.entries:
-        if entry.op != "launch":
-            rewriter.copy(entry)
-            continue
-        nest = nest_of(plan.kernel(entry.attr("kernel")))
-        kernel = map_kernel(plan.kernel(entry.attr("kernel")), nest, context)
-        kernels.append(kernel)
-        args = tuple(map(rewriter, entry.operands[1:]))
-        b = entries.at(entry.loc)
-        grid, wanted = _grid(b, nest, dict(zip(kernel.params, args)), kernel), rewriter(entry.operands[0])
-        grid = grid if wanted == Const(1) else b.emit("mul", wanted, grid)
-        entries.emit("launch", grid, *args, kernel=kernel.name)
-    return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+    def of(site: Site) -> Iterator[Launched]:
+        nest = nest_of(site.kernel)
+        kernel = map_kernel(site.kernel, nest, context)
+        yield kernel, _grid(site, nest, kernel.attr("rows"))
+
+    return each_launch(plan, of)
 
 
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
@@ -267,31 +258,10 @@ def _team(regions: Regions, loop: int) -> int:
     return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
-def _grid(b: Builder, nest: Nest, arguments: dict, kernel: Kernel) -> Operand:
+def _grid(site: Site, nest: Nest, rows: int) -> Scalar:
     """The number of blocks, computed in the plan from the launch's arguments."""
-    device = [inst for inst in nest.prologue if not OPS[inst.op].pure]
-    needed = {x.name for loop in nest.loops for x in loop.operands if isinstance(x, Value)}
-    for inst in reversed(nest.prologue):
-        if inst.result.name in needed:
-            needed.update(x.name for x in inst.operands if isinstance(x, Value))
-    for inst in device:
-        if inst.result.name in needed:
-            raise VxcError(_device_bound(kernel, nest.loops[0]))
-    rewriter = Rewriter(b, dict(arguments))
-    rewriter.copy_all(inst for inst in nest.prologue if inst.result.name in needed)
-    total = trips(b, nest.loops[0], rewriter, dimensions(kernel))
-    rows = kernel.attr("rows")
-    return total if rows == 1 else b.emit("ceildiv", total, rows)
-
-
-def _device_bound(kernel: Kernel, loop: Inst) -> Diagnostic:
-    return Diagnostic(
-        "E0403",
-        "the number of iterations of a top-level `parallel` loop is read from device memory",
-        kernel.source,
-        kernel.span(loop),
-        help="pass the bound as a scalar parameter, or loop over the whole dimension and test the index with `if`",
-    )
+    total = trips(site.b, nest.loops[0], site.outside(nest), dimensions(site.kernel))
+    return total if rows == 1 else site.b.emit("ceildiv", total, rows)
 
 
 MAP_LOOPS = Pass(

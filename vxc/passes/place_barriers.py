@@ -19,7 +19,7 @@ all its accesses are pending where it begins; tuples that vary with it count as 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value, shared_bytes
@@ -28,11 +28,11 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import OPENERS, Regions, definitions
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
-from vxc.record import record
+from vxc.record import record, state
 from vxc.target import WARP
 
 
-@dataclass
+@state
 class _Pending:
     """Tokens of the readers and writers of each buffer since the last barrier, each with its first access."""
 

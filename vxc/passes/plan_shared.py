@@ -14,18 +14,19 @@ After:  each has an `offset` in bytes, a multiple of 16; the kernel says `shared
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Buffer, Kernel, shared_bytes
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
+from vxc.record import state
 
 ALIGN = 16  # bytes: the widest access
 
 
-@dataclass
+@state
 class _Life:
     """A shared array, its size in the arena, the first and last instruction that may touch it, and where it is declared: the position, and
     the place in the source.

@@ -2,10 +2,9 @@
 
 Before: stage=tile; a kernel is any list of statements.
 After:  each kernel is a prologue (pure instructions, and loads of what it never writes) and one top-level parallel loop.
-        Statements outside any parallel loop run in a loop
-        of one iteration. A value that a later launch needs is computed again there if it is pure or read from memory that
-        the kernel never writes; otherwise it passes through a workspace, as do variables and local arrays that two launches
-        touch.
+        Statements outside any parallel loop run in a loop of one iteration. A value that a later launch needs is computed again
+        there if it is pure or read from memory that the kernel never writes; otherwise it passes through a workspace, as do
+        variables and local arrays that two launches touch.
 
     %z: f32 = load @s                                  %z: f32 = load @s
     %i = loop 0, %N {kind="parallel"}        ->        store @wz, 0, %z
@@ -16,9 +15,8 @@ After:  each kernel is a prologue (pure instructions, and loads of what it never
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 
 from vxc.dtypes import I64
 from vxc.ir.builder import Builder
@@ -27,6 +25,7 @@ from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.launches import ONCE, Launched, Site, each_launch
 from vxc.passes.nest import is_nest, top_level
 from vxc.record import record
 
@@ -54,41 +53,35 @@ class _Group:
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    entries, kernels = [], []
     taken = set().union(names(plan.params, plan.entries), *(names(k.params, k.insts) for k in plan.kernels))
     fresh = Builder(taken).fresh
-    for entry in plan.entries:
-        if entry.op != "launch":
-            entries.append(entry)
-            continue
-        kernel = plan.kernel(entry.attr("kernel"))
-        pieces, workspaces = split(kernel, fresh, {k.name for k in plan.kernels})
+
+    def of(site: Site) -> Iterator[Launched]:
+        pieces, workspaces = split(site, fresh)
         if len(pieces) > 1:
             places = [next(i.loc for i in piece.insts if i.op == "loop") for piece in pieces]
             lines = f" (from lines {', '.join(str(loc[0]) for loc in places)})" if all(places) else ""
             text = f"{len(pieces)} launches{lines}, since what one parallel loop writes the next may read"
-            context.applied(text, kernel.name, places[0])
-        entries += [Inst("workspace", (), buffer) for buffer in workspaces]
-        passed = dict(zip(kernel.params, entry.operands[1:]))
-        for piece in pieces:
-            arguments = (passed.get(p, p) for p in piece.params)
-            entries.append(Inst("launch", (Const(1), *arguments), None, (("kernel", piece.name),), entry.loc))
-        kernels += pieces
-    return replace(plan, entries=tuple(entries), kernels=tuple(kernels))
+            context.applied(text, site.kernel.name, places[0])
+        for buffer in workspaces:
+            site.workspace(buffer)
+        yield from ((piece, ONCE) for piece in pieces)
+
+    return each_launch(plan, of)
 
 
-def split(kernel: Kernel, fresh: Callable[[str], str], taken: set[str]) -> tuple[list[Kernel], list[Buffer]]:
-    """The kernels that a kernel becomes, in order, none `taken` by another, and the workspaces, under fresh names, that they share."""
+def split(site: Site, fresh: Callable[[str], str]) -> tuple[list[Kernel], list[Buffer]]:
+    """The kernels that a kernel becomes, in order, and the workspaces, under fresh names, that they share."""
+    kernel = site.kernel
     prologue, groups = _grouped(kernel)
     values = _crossing_values(prologue, groups)
     buffers = _crossing_buffers(groups)
     spaces = {name: Buffer(fresh(f"w{name}"), v.dtype, (Const(1),), "workspace") for name, v in values.items()}
     moved = {name: replace(b, name=fresh(f"w{name}"), shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
     pieces = []
-    numbered = (name for n in count(1) if (name := f"{kernel.name}_{n}") not in taken)
     for group in groups:
         group = replace(group, insts=tuple(_moved(inst, moved) for inst in group.insts if not _is_declared(inst, moved)))
-        name = kernel.name if len(groups) == 1 else next(numbered)
+        name = kernel.name if len(groups) == 1 else site.name("_", first=1)
         pieces.append(_piece(kernel, name, prologue, group, spaces))
     return pieces, [*spaces.values(), *moved.values()]
 

@@ -23,10 +23,10 @@ from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
+from vxc.passes.launches import Launched, Site, some_launches
 from vxc.passes.nest import nest_of
 from vxc.passes.plain_rows import plain_row
 from vxc.passes.split_reductions import reason_against
-from vxc.passes.variants import Site, Variant, with_variants
 from vxc.record import record
 from vxc.semantics import PARTS, Order
 from vxc.target import WARP
@@ -43,7 +43,7 @@ class _Range:
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    def of(site: Site) -> Iterator[Variant]:
+    def of(site: Site) -> Iterator[Launched]:
         found = _ranges(site.kernel)
         if found is None:
             return
@@ -53,7 +53,7 @@ def run(plan: Plan, context: Context) -> Plan:
             yield _narrowed(site.kernel, reduce, part, name), _blocks(site.b, site.arguments[reduce.operands[1]], part)
             context.applied(f"{reduce.attr('op')} of rows of {_words(part)}: a launch of its own, {name}", site.kernel.name, reduce.loc)
 
-    return with_variants(plan, of)
+    return some_launches(plan, of)
 
 
 def _ranges(kernel: Kernel) -> tuple[Inst, list[_Range]] | None:

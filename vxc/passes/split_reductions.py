@@ -16,8 +16,7 @@ index, or a block of a `grid` reduces, the reduction stays whole; lower-to-threa
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import count
+from collections.abc import Iterator
 
 from vxc.dtypes import I64
 from vxc.ir.builder import Builder, Rewriter
@@ -27,6 +26,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.accumulate import Accumulator
+from vxc.passes.launches import ONCE, Launched, Site, each_launch
 from vxc.passes.lower_reduce import accumulator_of, bounds_of, fold_order, parts_of, span_of
 from vxc.passes.nest import Nest, nest_of
 from vxc.record import record
@@ -36,34 +36,18 @@ _FOLDS = {"dot": "sum", "absmax": "max"}  # what joins partial results of these
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    entries, kernels = Builder(names(plan.params)), []
-    rewriter, taken = Rewriter(entries), {k.name for k in plan.kernels}
-    for entry in plan.entries:
-        if entry.op != "launch":
-            rewriter.copy(entry)
-            continue
-        kernel = plan.kernel(entry.attr("kernel"))
-        numbers = (n for n in count(1) if _parts_name(kernel, n) not in taken)
-        grid = rewriter(entry.operands[0])
-        lookup = {p: rewriter(x) for p, x in zip(kernel.params, entry.operands[1:])}
-        while True:
-            found = _splittable(kernel, context)
-            if found is None:
-                break
-            split = _Split.of(kernel, *found, next(numbers))
-            split.bind(entries, lookup)
+    def of(site: Site) -> Iterator[Launched]:
+        kernel = site.kernel
+        while found := _splittable(kernel, context):
+            split = _Split.of(kernel, *found, site.name("_parts", first=1))
+            split.bind(site)
             text = f"{split.inst.attr('op')} in two launches: {_count(split.inst)} parts a row, then their fold"
             context.applied(text, kernel.name, split.inst.loc)
-            parts, kernel = split.parts_kernel(), split.fold_kernel()
-            kernels.append(parts)
-            entries.emit("launch", grid, *(lookup[p] for p in parts.params), kernel=parts.name)
-        kernels.append(kernel)
-        entries.at(entry.loc).emit("launch", grid, *(lookup[p] for p in kernel.params), kernel=kernel.name)
-    return replace(plan, entries=tuple(entries.insts), kernels=tuple(kernels))
+            yield split.parts_kernel(), ONCE
+            kernel = split.fold_kernel()
+        yield kernel, ONCE
 
-
-def _parts_name(kernel: Kernel, number: int) -> str:
-    return f"{kernel.name}_parts{number}"
+    return each_launch(plan, of)
 
 
 def _splittable(kernel: Kernel, context: Context) -> tuple[Nest, int] | None:
@@ -142,19 +126,20 @@ class _Split:
     kernel: Kernel
     nest: Nest
     at: int
-    number: int
+    name: str  # of the kernel for the parts
     parts: Const | Value
     space: Buffer
 
     @classmethod
-    def of(cls, kernel: Kernel, nest: Nest, at: int, number: int) -> _Split:
+    def of(cls, kernel: Kernel, nest: Nest, at: int, name: str) -> _Split:
         order, length = Order(*nest.body[at].attr("order")), nest.body[at].operands[1]
         parts: Const | Value = Value(Builder(names(kernel.params, kernel.insts)).fresh("parts"), I64)
         if order.parts or isinstance(length, Const):
             parts = Const(order.parts_of(length.value if isinstance(length, Const) else 0))
         acc = accumulator_of(nest.body[at], nest.body[at + 1 : Regions.of(nest.body).end[at]])
         shape = (*(loop.operands[1] for loop in nest.loops), parts)
-        return cls(kernel, nest, at, number, parts, Buffer(f"parts{number}.{kernel.name}", acc.dtype, shape, "workspace"))
+        space = Buffer(f"{name.removeprefix(kernel.name + '_')}.{kernel.name}", acc.dtype, shape, "workspace")
+        return cls(kernel, nest, at, name, parts, space)
 
     @property
     def inst(self) -> Inst:
@@ -177,12 +162,12 @@ class _Split:
         """Of both kernels."""
         return (*self.kernel.params, *([self.parts] if isinstance(self.parts, Value) else []), self.space)
 
-    def bind(self, entries: Builder, lookup: dict) -> None:
-        """Put what the plan passes for the new parameters into `lookup`."""
+    def bind(self, site: Site) -> None:
+        """Have the launch pass the new parameters."""
         if isinstance(self.parts, Value):
-            lookup[self.parts] = parts_of(entries, self.order, lookup[self.inst.operands[1]], bounds_of(self.inst)[0])
-        shape = [lookup.get(x, x) for x in self.space.shape]
-        lookup[self.space] = entries.declare("workspace", self.space.name, self.space.dtype, shape)
+            length = site.arguments[self.inst.operands[1]]
+            site.arguments[self.parts] = parts_of(site.b, self.order, length, bounds_of(self.inst)[0])
+        site.workspace(self.space)
 
     def parts_kernel(self) -> Kernel:
         """Every part of every row: the slice that the reduction needs, over the part's elements."""
@@ -203,7 +188,7 @@ class _Split:
             if self.acc.result_if_empty() is not None:  # an empty part joins as the identity
                 value = b.emit("select", b.emit("eq", extent, 0), self.acc.start()[0], value)
             b.emit("store", self.space, *(rewriter(loop.result) for loop in nest.loops), p, value)
-        return self._close(b, rewriter, _parts_name(self.kernel, self.number))
+        return self._close(b, rewriter, self.name)
 
     def fold_kernel(self) -> Kernel:
         """The kernel with the reduction replaced by that of its partial results, in an order of the same bits."""

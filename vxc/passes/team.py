@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vxc.dtypes import DType
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value
 from vxc.passes.accumulate import Accumulator, Slots, State
+from vxc.record import state
 from vxc.target import WARP
 
 
-@dataclass
+@state
 class Team:
     """`group` lanes that run one iteration together; `lane` is this thread's number among them, a constant 0 if it is alone.
 

@@ -20,17 +20,16 @@ After:  where what a nest stores is contiguous along one loop, and what it loads
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from functools import reduce
 
 from vxc.analysis.transposes import Transpose, find
 from vxc.analysis.vector_width import BYTES
-from vxc.ir.builder import Builder
-from vxc.ir.kernel import Const, Inst, Kernel, Operand, Scalar
+from vxc.ir.kernel import Const, Inst, Kernel, Operand
 from vxc.ir.plan import Plan
-from vxc.ir.walk import names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.launches import ONCE, Launched, Site, some_launches
 from vxc.passes.nest import Nest, nest_of
 from vxc.passes.prove_parallel_text import source_name
 from vxc.passes.transposed_tiles import Shape, tiled
@@ -42,60 +41,28 @@ FEW = 64  # iterations: half the side of a tile, below which most of it would be
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    entries, kernels = [], []
-    taken = {kernel.name for kernel in plan.kernels}
-    for entry in plan.entries:
-        if entry.op != "launch":
-            entries.append(entry)
-            continue
-        for kernel in _visited(plan.kernel(entry.attr("kernel")), taken, context):
-            kernels.append(kernel)
-            entries.append(entry.with_attrs(kernel=kernel.name))
-    return replace(plan, entries=tuple(entries), kernels=tuple(kernels))
+    return some_launches(plan, lambda site: _tiled(site, context))
 
 
-def _visited(kernel: Kernel, taken: set[str], context: Context) -> list[Kernel]:
-    nest = nest_of(kernel)
+def _tiled(site: Site, context: Context) -> Iterator[Launched]:
+    kernel, nest = site.kernel, nest_of(site.kernel)
     found = find(kernel.params, nest.prologue, nest.loops, nest.body)
     if found is None:
-        return [kernel]
+        return
     if isinstance(found, str):
         loops, loc = ", ".join(source_name(loop.result.name) for loop in nest.loops), nest.loops[0].loc
         context.missed(f"parallel {loops}: arrays contiguous along different loops are accessed in place: {found}", kernel.name, loc)
-        return [kernel]
+        return
     shape = _shape(nest, found, context)
     _remarks(kernel, nest, found, shape, context)
     unknown = [loop.operands[1] for loop in (nest.loops[found.along], nest.loops[found.across]) if not isinstance(loop.operands[1], Const)]
     if not unknown:
-        return [tiled(kernel, nest, found, shape, lambda b, n: n)]
-    name = next(name for n in count() if (name := f"{kernel.name}_few{n or ''}") not in taken)
-    taken.add(name)
-
-    def enough(b: Builder) -> Scalar:
-        every = b.emit("ge", unknown[0], FEW)
-        for n in unknown[1:]:
-            every = b.emit("and", every, b.emit("ge", n, FEW))
-        return every
-
-    tiles = tiled(kernel, nest, found, shape, lambda b, n: b.emit("select", enough(b), n, 0))
-    return [tiles, _unless(replace(kernel, name=name), nest, enough)]
-
-
-def _unless(kernel: Kernel, nest: Nest, enough: Callable[[Builder], Scalar]) -> Kernel:
-    """The kernel, with no iterations where a condition holds."""
-    b = Builder(names(kernel.params, kernel.insts))
-    for inst in nest.prologue:
-        b.add(inst)
-    outer = nest.loops[0]
-    stop = b.at(outer.loc).emit("select", enough(b), 0, outer.operands[1])
-    start, _, *step = outer.operands
-    known = set(nest.prologue)
-    for inst in kernel.insts:
-        if inst is outer:
-            b.add(outer.over((start, stop, *step), outer.result))
-        elif inst not in known:
-            b.add(inst)
-    return replace(kernel, insts=tuple(b.insts))
+        yield tiled(kernel, nest, found, shape), ONCE
+        return
+    b, outside = site.b, site.outside(nest)
+    enough = reduce(lambda both, n: b.emit("and", both, n), [b.emit("ge", outside(n), FEW) for n in unknown])
+    yield tiled(kernel, nest, found, shape), b.emit("select", enough, ONCE, 0)
+    yield replace(kernel, name=site.name("_few")), b.emit("select", enough, Const(0), 1)
 
 
 def _shape(nest: Nest, found: Transpose, context: Context) -> Shape:

@@ -78,9 +78,9 @@ class _Tile:
     columns: Scalar
 
 
-def tiled(kernel: Kernel, nest: Nest, found: Transpose, shape: Shape, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
-    """The kernel over tiles. `count` gives the number of columns of tiles, given how many there would be."""
-    return _Tiled(kernel, nest, found, shape).kernel(count)
+def tiled(kernel: Kernel, nest: Nest, found: Transpose, shape: Shape) -> Kernel:
+    """The kernel over tiles."""
+    return _Tiled(kernel, nest, found, shape).kernel()
 
 
 class _Tiled:
@@ -92,12 +92,12 @@ class _Tiled:
         self.rewriter = Rewriter(self.b)
         self.along, self.across = (nest.loops[k] for k in (found.along, found.across))
 
-    def kernel(self, count: Callable[[Builder, Scalar], Scalar]) -> Kernel:
+    def kernel(self) -> Kernel:
         b, shape, staged = self.b, self.shape, self.found.staged
         self.rewriter.copy_all(self.nest.prologue)
         b.at(self.nest.loops[0].loc)
         rows, columns = (self.rewriter(loop.operands[1]) for loop in (self.along, self.across))
-        across = count(b, b.emit("ceildiv", columns, shape.columns))
+        across = b.emit("ceildiv", columns, shape.columns)
         down = b.emit("ceildiv", b.emit("add", rows, shape.halo - 1) if shape.halo else rows, shape.rows)
         totals = [self._product(x.buffer.shape) for x in staged]
         strides = [self._product(x.buffer.shape[x.indices.index(self.along.result) + 1 :]) for x in staged]
@@ -202,7 +202,7 @@ class _Tiled:
                         with b.if_(b.emit("and", b.emit("ge", at, zero), b.emit("lt", at, limit))):
                             self._body(self._at(b.emit("add", tile.first, row), here), lambda x: load(x, row))
 
-    def _turned(self, tile: _Tile, begin: Scalar, here: Scalar, side: Scalar, orders: dict[Staged, int], load: Callable) -> None:
+    def _turned(self, tile: _Tile, begin: Scalar, here: Scalar, side: Scalar, orders: Mapping[Staged, int], load: Callable) -> None:
         """The body for all elements of a thread, in an order by its column's number in a warp."""
         b, vector = self.b, self.shape.vector
         held = {}

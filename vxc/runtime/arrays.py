@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -22,13 +22,14 @@ import numpy as np
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError, unwritable
 from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.record import value
 from vxc.runtime.generate import GENERATORS, generate_text
 
 CPU = "cpu"
 _NUMBERS = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ArrayView:
     """An array in memory that someone else owns.
 

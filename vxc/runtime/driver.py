@@ -20,7 +20,7 @@ from vxc.runtime.launch_attributes import launch_attributes
 from vxc.runtime.parameters import Parameters
 from vxc.runtime.pointers import device_ordinal
 from vxc.runtime.queues import Queues
-from vxc.target import whole_vectors
+from vxc.target import VECTOR, whole_vectors
 
 
 class Driver(Queues):
@@ -129,8 +129,17 @@ class Driver(Queues):
 
     # memory, on the legacy default stream
     def allocate(self, nbytes: int) -> Any:
-        """Device memory; `int()` of the result is its address, a multiple of 256."""
-        return self._call("cuMemAlloc", whole_vectors(nbytes))
+        """Device memory; `int()` of the result is its address, a multiple of 256. What `nbytes` leaves of the last vector is cleared, since
+        kernels load the whole of it.
+        """
+        size = whole_vectors(nbytes)
+        memory = self._allocated(size)
+        if size > nbytes:
+            self.fill_async(int(memory) + size - VECTOR, 0, VECTOR, 0)
+        return memory
+
+    def _allocated(self, nbytes: int) -> Any:
+        return self._call("cuMemAlloc", nbytes)
 
     def free(self, memory: Any) -> None:
         self._call("cuMemFree", memory)
@@ -257,9 +266,9 @@ class PyCudaDriver(Driver):
     def _pop(self, context: Any) -> None:
         context.pop()
 
-    def allocate(self, nbytes: int) -> Any:
+    def _allocated(self, nbytes: int) -> Any:
         with self._translated():
-            return self._pycuda.mem_alloc(whole_vectors(nbytes))
+            return self._pycuda.mem_alloc(nbytes)
 
     def free(self, memory: Any) -> None:
         with self._translated():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Protocol
@@ -251,7 +251,7 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
 
 
-@dataclass(frozen=True)
+@record
 class _Call:
     """What the schedule of a call depends on. Scalars are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
 
