@@ -24,10 +24,10 @@ from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
 # Registers of 4 bytes that a lane gives at most, as timed on an H200 (tiles of so many registers of each of 128 threads, softmax of their
 # rows or sums with the row read backwards; 2^18 rows of 128 f32): in registers, in shared memory, us.
 #   rows reduced by teams            32: 77, 113    48: 106, 120    64: 99, 150    96: 120, 196    128: 152, 241    192: 219, 338
-#   elements of others exchanged      4: 78, 84      8: 78, 82      16: 80, 82     24: 77, 81      32: 83, 83       48: 90, 90
+#   elements of others exchanged      4: 78, 84      8: 78, 82      12: 69, 81     16: 80, 82      24: 77, 81       32: 83, 83
 REGISTERS = 128  # to one tile: with the addresses of unrolled loops that is 190 of the 255 that there are, with 192 it is 215
 TOGETHER = 128  # to all tiles of which teams reduce rows
-EXCHANGED = 24  # to a tile of which other threads read elements through shared memory: from 32 on nothing is won
+EXCHANGED = 12  # to a tile of which other threads read elements through shared memory: of 14 on, quotients of the row's sum are spilled
 
 NOT_ALL = ("not all threads that hold an element store to it", "not all threads have an element to give to others by a shuffle")
 SEEN = (*GLOBAL, "shared")  # memory that threads share
