@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import ncu_rows
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
 from benching import launches, record, splitk, table
@@ -74,6 +75,7 @@ def test_the_chart_has_a_group_for_each_case_that_was_copied():
     [
         ("README.md", "benching/table.py", lambda: table.markdown(recorded())),
         ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
+        ("README.md", "ncu_rows.py", lambda: ncu_rows.markdown(ncu_rows.recorded_rows())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),
     ],
 )

@@ -9,10 +9,14 @@ import pytest
 from semantics_kernels import ATOMICS, CONVERSIONS, conversions, every_kernel, operand_dtypes, operations, stored, with_prelude
 
 from vxc.cuda.nvrtc import compile_cuda
-from vxc.dtypes import BF16, BOOL, DTYPES, F16, F32, I64, DType
+from vxc.driver import compile
+from vxc.dtypes import BF16, BOOL, DTYPES, F8E4M3, F16, F32, I64, DType
+from vxc.interp.ast_interp import run_ast
 from vxc.runtime.driver import driver
+from vxc.runtime.launch import run_numpy
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.semantics import SCALAR_OPS, cast, evaluate, reinterpret, result_dtype, sat
+from vxc.source import Source
 from vxc.target import for_capability
 
 pytestmark = pytest.mark.gpu
@@ -124,6 +128,34 @@ def test_functions_that_are_only_stored(name, precision, dtype):
     worst = int(np.argmax(apart))
     assert apart[worst] <= 1, (apart[worst], *(a[worst] for a in inputs), got[worst], want[worst])
     assert (np.signbit(got) == np.signbit(want))[want == 0].all()
+
+
+SOFTMAX = """kernel softmax<T: dtype>(x: f32[M, N], out y: T[M, N]) {
+    parallel i in M {
+        let m = max(x[i]);
+        let z = sum(POWER(x[i] - m));
+        y[i] = POWER(x[i] - m) / z;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("power", ["exp", "exp2"])
+@pytest.mark.parametrize("dtype", [F16, BF16, F8E4M3], ids=str)
+def test_quotients_by_their_sum_that_are_only_stored(dtype, power):
+    """Within 1 ulp of what is stored: rows near one value and far apart, of one element that counts, masked ones, with inf and NaN."""
+    rng = np.random.default_rng(5)
+    rows = [rng.standard_normal((8, 1000)) * scale + shift for scale in (0, 1e-3, 1, 10, 40, 1e4) for shift in (0, -87.5, 3e4)]
+    rows += [np.sort(rng.uniform(-150, 0, (8, 1000))), np.where(rng.random((8, 1000)) < 0.99, -np.inf, rows[6])]
+    rows += [np.full((1, 1000), value) for value in (-np.inf, np.inf, np.nan, 3e38, -3e38)] + [np.where(rows[6] > 3, np.nan, rows[6])]
+    x = np.concatenate(rows).astype(np.float32)
+    source = Source("softmax.vx", SOFTMAX.replace("POWER", power))
+    compiled = compile(source, defines={"T": dtype}, target=for_capability(driver().capability(0)).name)
+    assert f"vx_{power}_" in compiled.cuda
+    got, want = run_numpy(compiled, {"x": x})["y"], run_ast(compiled.typed, {"x": x}, {})["y"]
+    apart = distance(got, want, dtype)
+    worst = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    assert apart[worst] <= 1, (apart[worst], worst, x[worst], got[worst], want[worst])
 
 
 @pytest.mark.parametrize("src", list(DTYPES.values()), ids=str)

@@ -266,7 +266,17 @@ PASSES = (
     ),
     Mutant(
         "quotient-of-a-negative-summand", "passes/bound_quotients.py", "a summand of either sign is taken to be at most the sum",
-        " and made.op in UNSIGNED and ", " and ",
+        " and made[0].op in UNSIGNED and ", " and ",
+        (FILES,),
+    ),
+    Mutant(
+        "power-used-elsewhere", "passes/bound_quotients.py", "powers are only as good as their stored quotients, whatever else they do",
+        "return precision if shared and reduced == 1 else None", "return precision",
+        (FILES,),
+    ),
+    Mutant(
+        "power-of-any-size", "passes/bound_quotients.py", "powers that may all be tiny are computed for f16",
+        "if not parts.powers or precision is None", "if precision is None",
         (FILES,),
     ),
     Mutant(

@@ -20,6 +20,7 @@ from vxc.frontend.lower import lower
 from vxc.frontend.typed import TypedKernel
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import constructs
+from vxc.fuzz.views import VIEWS, viewed
 from vxc.inputs import Call
 from vxc.ir.plan import Plan
 from vxc.ir.verify import verify
@@ -102,7 +103,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
-        found, last = _first(kernel, call, plans, executors, at)
+        found, last = _first(kernel, call, case.seed, plans, executors, at)
     except VxcError as error:
         code = error.diagnostics[0].code
         return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
@@ -114,7 +115,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
 
 
 def _first(
-    kernel: TypedKernel, call: Call, plans: dict[str, Plan], on: Executors, at: Report
+    kernel: TypedKernel, call: Call, seed: int, plans: dict[str, Plan], on: Executors, at: Report
 ) -> tuple[Disagreement | SharedFault | None, Executor]:
     """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
     ran: list[Executor] = []
@@ -127,12 +128,16 @@ def _first(
 
         return replace(executor, run=run)
 
-    found = next(findings(map(announced, _executors(kernel, plans, on, at)), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, call, seed, plans, on, at)), {INPUTS: call}), None)
     return found, ran[-1]
 
 
-def _executors(kernel: TypedKernel, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
+def _executors(kernel: TypedKernel, call: Call, seed: int, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
     yield from step_executors(kernel, _steps(kernel, plans, on.arch, at))
+    at(VIEWS)
+    views = viewed(kernel, call, on.arch, seed)
+    if views:
+        yield views
     at(EMIT)
     compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
     compiled.cuda

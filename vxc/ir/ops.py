@@ -13,6 +13,7 @@ A trailing `?` marks an optional operand, `*` any number; `idx*` is one index fo
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
@@ -50,7 +51,7 @@ class OpDef:
     opens: bool = False
     doc: str = ""
 
-    @property
+    @cached_property
     def pure(self) -> bool:
         """True where the instruction may be folded, shared or dropped: its result depends on its operands alone."""
         return self.name in SCALAR_OPS or self.name in ("cast", "sat", "reinterpret", "ahead")
@@ -198,7 +199,8 @@ _ROWS = [
 ]  # fmt: skip
 
 _RESULTS = {"same": "same", "bool": "bool"}
-# Of an f32: it is only stored, as that, and may be 1 ulp of that from the right value.
+# Of an f32: it is only stored, as that, or divided by the sum of such values and stored then, and what is stored may be 1 ulp of that
+# from the right value.
 _PRECISION = {op: (("precision", AttrDef("str", False, tuple(p for p in STORED if op in STORED[p]))),) for p in STORED for op in STORED[p]}
 # Of a division of floats: the divisor is a sum of which the dividend is a summand, and none negative: the quotient is in [0, 1], or NaN.
 _SCALAR_ATTRS = {**_PRECISION, "div": (("part", AttrDef("bool")),)}

@@ -22,7 +22,7 @@ from vxc.semantics import PRECISIONS, STORED
 
 
 def precise(kernel: Kernel, context: Context) -> Kernel:
-    uses = _uses(kernel)
+    uses = users(kernel)
     insts = []
     for inst in kernel.insts:
         stored = _stored(inst, uses)
@@ -33,7 +33,8 @@ def precise(kernel: Kernel, context: Context) -> Kernel:
     return replace(kernel, insts=tuple(insts))
 
 
-def _uses(kernel: Kernel) -> dict[str, list[Inst]]:
+def users(kernel: Kernel) -> dict[str, list[Inst]]:
+    """For each name of a value the instructions that use it."""
     uses: dict[str, list[Inst]] = {}
     for inst in kernel.insts:
         for x in inst.operands:
@@ -43,11 +44,16 @@ def _uses(kernel: Kernel) -> dict[str, list[Inst]]:
 
 
 def _stored(inst: Inst, uses: dict[str, list[Inst]]) -> set[str | None]:
-    """The precisions in which an f32 is stored, among them None for any other use; empty for what is no function that matters here."""
+    """As `stored_as`; empty for what is no function that matters here."""
     if type(inst.result) is not Value or inst.result.dtype is not F32 or not any(inst.op in forms for forms in STORED.values()):
         return set()
+    return stored_as(inst.result, uses)
+
+
+def stored_as(x: Value, uses: dict[str, list[Inst]]) -> set[str | None]:
+    """The precisions in which an f32 is stored, among them None for any other use."""
     found: set[str | None] = set()
-    for use in uses.get(inst.result.name, ()):
+    for use in uses.get(x.name, ()):
         rounded = use.op == "cast" and all(x.op == "store" and x.operands[-1] == use.result for x in uses.get(use.result.name, ()))
         found.add(PRECISIONS.get(use.result.dtype) if rounded else None)
     return found
