@@ -136,11 +136,13 @@ class FakeCuda:
         numbers = {p.name: _C_TYPES[p.dtype.name].from_address(places[p.name]).value for p in kernel.params if isinstance(p, Value)}
         params = tuple(replace(p, space="param", mode=p.mode or "inout") if isinstance(p, Buffer) else p for p in kernel.params)
         plan = Plan("f", params, (Inst("launch", (Const(blocks), *params), None, (("kernel", kernel.name),)),), (kernel,))
-        arrays = {b.name: _array(b, ctypes.c_uint64.from_address(places[b.name]).value, numbers) for b in plan.buffers}
+        addresses = {b.name: ctypes.c_uint64.from_address(places[b.name]).value for b in plan.buffers}
+        arrays = {b.name: _array(b, addresses[b.name], numbers) for b in plan.buffers}
+        bases = {name: address % 16 for name, address in addresses.items()}
         dims = {d.name for d in plan.dims}
         scalars = {name: number for name, number in numbers.items() if name not in dims}
         free = {name: number for name, number in numbers.items() if name in dims}
-        for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False).items():
+        for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False, bases=bases).items():
             arrays[name][...] = result
         return (0,)
 

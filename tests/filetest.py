@@ -13,8 +13,9 @@ without the prelude. A step that refuses its input gives the diagnostics.
 Each `run` line is one call: sizes, scalars and descriptions of arrays (see `vxc.runtime.generate`); arrays but outputs that it does
 not name are made up twice, random and from the edges of their types; scalars are 3, 1.5 or true. Without a `run` line, every
 dimension has 5, then 1. Before a text is compared or blessed, what went in and what came out must give the same bits on every call.
-Other directives: `seed`, from which arrays are made; `define` (as `-D`); `remarks`, which shows the remarks of the pass below the
-plan. `vxc fuzz` writes its failures in this format (`vxc/fuzz/case.py`); `--bless` fills in what they expect once they pass.
+Other directives: `seed`, from which arrays are made; `define` and `aligned` (as `-D` and `--aligned`); `remarks`, which shows the remarks
+of the pass below the plan. `vxc fuzz` writes its failures in this format (`vxc/fuzz/case.py`); `--bless` fills in what they expect once
+they pass.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from vxc.frontend.typed import TypedKernel
 from vxc.fuzz.case import SEPARATOR, call, directives
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
+from vxc.ir.alignment import with_alignment
 from vxc.ir.kernel import Const
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_kernel, print_plan
@@ -49,7 +51,7 @@ from vxc.source import Source
 from vxc.target import target
 
 FOLDER = Path(__file__).parent / "filetests"
-DIRECTIVES = ("run", "seed", "define", "remarks")
+DIRECTIVES = ("run", "seed", "define", "aligned", "remarks")
 TARGET = "sm_90a"
 
 Results = Mapping[str, np.ndarray]
@@ -107,6 +109,11 @@ def _typed(test: FileTest) -> TypedKernel:
     return check(module, test.source, (program_names(module) or kernel_names(module))[0], values)
 
 
+def _lowered(test: FileTest, typed: TypedKernel) -> Plan:
+    aligned = dict(pair.split("=") for text in test.of("aligned") for pair in text.split())
+    return with_alignment(lower(typed), {name: lies == "true" for name, lies in aligned.items()})
+
+
 def _check(test: FileTest) -> str:
     _typed(test)
     return "accepted\n"
@@ -126,7 +133,7 @@ def _pass(test: FileTest) -> str:
         before = read_ir(test.source)
         whole = re.search(r"^plan @", test.source.text, re.M) is not None
     else:
-        before = lower(_typed(test))
+        before = _lowered(test, _typed(test))
         for earlier in takewhile(lambda earlier: earlier.name != p.name, PIPELINE.passes):
             before = run_pass(earlier, before, context)
     context.remarks.clear()
@@ -140,7 +147,7 @@ def _pass(test: FileTest) -> str:
 
 def _emit(test: FileTest) -> str:
     typed = _typed(test)
-    plan = PIPELINE.run(lower(typed), Context(target(TARGET)))
+    plan = PIPELINE.run(_lowered(test, typed), Context(target(TARGET)))
     agree(test, plan, _interpreter(typed), [_flat(plan, order) for order in ORDERS])
     text = emit(plan)
     return text[text.index("// kernel ") :]

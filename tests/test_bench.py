@@ -52,8 +52,12 @@ def test_peers_are_those_of_the_sample_and_a_hand_written_kernel_where_there_is_
 
 def test_the_line_of_vxc_says_how_to_compile_what_ran():
     fixed, free = (facts(case, compiled(case, "sm_90a")) for case in (SUM, RUNTIME))
-    assert fixed["sample"] == "samples/rowsum.vx" and fixed["flags"] == "-D T=f32 -D M=1048576 -D N=64"
+    lying = "--aligned x=true --aligned s=true"
+    assert fixed["sample"] == "samples/rowsum.vx" and fixed["flags"] == f"-D T=f32 -D M=1048576 -D N=64 {lying}"
     assert free["flags"] == "-D T=f32" and free["key"] != fixed["key"]
+    apart = SUM._replace(offset=4)
+    found = facts(apart, compiled(apart, "sm_90a"))
+    assert found["flags"].endswith("--aligned x=false --aligned s=true") and found["key"] != fixed["key"]
 
 
 def test_hand_written_kernels_are_compiled_with_their_defines(tmp_path):

@@ -83,6 +83,20 @@ def test_reduce_chunk_is_part_of_the_order():
     assert re.search(r"order=\[4, 2, \d+, \d+\]", vxc("compile", SAMPLES / "rowsum.vx", "--emit", "ir", "--reduce-chunk", "2").out)
 
 
+def test_how_arrays_lie_is_known_to_the_kernel():
+    lying = ("--aligned", "x=false", "--aligned", "s=true")
+    got = vxc("compile", SAMPLES / "rowsum.vx", "--emit", "ir", *lying)
+    assert "@x: f32[%M, %N] in align=4, @s: f32[%M] out align=16" in got.out
+    final = ("--emit", "ir:final")
+    assert vxc("compile", "-", *final, stdin=got.out).out == vxc("compile", SAMPLES / "rowsum.vx", *final, *lying).out
+    assert vxc("run", SAMPLES / "rowsum.vx", "--on", "flat", "--check", *lying).status == 0
+    assert "E0706]: N is 33" in vxc("run", SAMPLES / "rowsum.vx", "-a", "x=rand:f32[4,33]", "--on", "flat", "--aligned", "x=true").err
+    unknown = vxc("compile", SAMPLES / "rowsum.vx", "--aligned", "z=true")
+    assert unknown.status == 1 and "error[E0708]: `z` is said to be aligned or not, and is no array of `rowsum`" in unknown.err
+    neither = vxc("compile", SAMPLES / "rowsum.vx", "--aligned", "x=16")
+    assert neither.status == 2 and "the value of `x`, `16`, is neither true nor false" in neither.err
+
+
 def test_several_kernels(tmp_path):
     assert [line for line in vxc("compile", "-", "--emit", "ir", stdin=TWO).out.splitlines() if line.startswith("plan")] == [
         "plan @dbl(%N: i64, @x: f32[%N] in, @y: f32[%N] out) {",

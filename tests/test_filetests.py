@@ -45,7 +45,7 @@ def test_a_wrong_answer_cannot_be_blessed(monkeypatch):
 def test_a_directive_that_is_none_is_refused(tmp_path):
     path = tmp_path / "case.vxt"
     path.write_text("# runs: N=5\nkernel k(out y: f32[N]) { }\n----\n")
-    with pytest.raises(ValueError, match="`runs` is no directive; there are run, seed, define, remarks"):
+    with pytest.raises(ValueError, match="`runs` is no directive; there are run, seed, define, aligned, remarks"):
         FileTest.read(path)
 
 

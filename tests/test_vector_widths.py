@@ -170,6 +170,57 @@ def test_rows(kernels, n, t):
         assert check(made, {"x": numbers((rows, n), t)}, bases) == expected, bases
 
 
+# ---- where it is known how arrays lie --------------------------------------------------------------------------------
+
+
+def known(text: str, t: str, **aligned: bool) -> Compiled:
+    made = compile(Source("k.vx", text.replace("T", t)), aligned=aligned)
+    assert not any(inst.op == "aligned" for kernel in made.plan.kernels for inst in kernel.insts)
+    return made
+
+
+@pytest.mark.parametrize("t", SIZES)
+@pytest.mark.parametrize("x, y", [(True, True), (True, False), (False, True), (False, False)])
+def test_one_dimension_of_known_arrays(t, x, y):
+    size, made = SIZES[t], known(MAP, t, x=x, y=y)
+    for n in range(1, 65, 3):
+        for bases in (b for b in places(size) if not (x and b["x"] or y and b["y"])):
+            expected = dealt(0, n, {"x": size, "y": size}, bases, 16 // size)[1]
+            assert check(made, {"x": numbers((n,), t)}, bases) == expected, (n, bases)
+    assert ("ahead" in {inst.op for kernel in made.plan.kernels for inst in kernel.insts}) == (not y)
+
+
+@pytest.mark.parametrize("t", SIZES)
+@pytest.mark.parametrize("x", [True, False])
+def test_reduced_rows_of_known_arrays(t, x):
+    """Rows known to begin at multiples of 16 bytes: whole vectors; anywhere: the vectors that hold them, whatever the length."""
+    size, runtime = SIZES[t], known(SUM, t, x=x, s=True)
+    for n in (1, 3, 8, 16, 24, 27, 40, 64):
+        static = known(SUM.replace("N", str(n)), t, x=x, s=True)
+        for made, length in ((runtime, None), (static, n)):
+            if x and length is None and n * size % 16:
+                continue  # refused, as tests/test_alignment.py says
+            order = reduce_order(length, made.typed.params[0].dtype, True)
+            for base in (0,) if x else range(0, 16, size):
+                straight = not x or n * size % 16 != 0
+                expected = sum((reduced(base, size, row * n, n, order, straight) for row in range(ROWS)), Counter())
+                assert check(made, {"x": numbers((ROWS, n), t)}, {"x": base}, ("x",)) == named("x", expected), (length, base)
+
+
+@pytest.mark.parametrize("t, n, straight", [("f16", 64, True), ("f16", 1024, True), ("f32", 64, True), ("f32", 512, False)])
+def test_kept_rows_of_known_arrays(t, n, straight):
+    """Of 4 bytes, elements of a row of which lanes keep several runs go by address, all others as the vectors that hold them."""
+    size, most = SIZES[t], 16 // SIZES[t]
+    text, x = ROW.replace("N", str(n)), numbers((2, n), t)
+    assert check(known(text, t, x=True, y=True), {"x": x}, {}) == Counter({(name, 16): x.nbytes // 16 for name in ("x", "y")})
+    made = known(text, t, x=False, y=False)
+    for bases in places(size):
+        loads = (run(bases["x"], size, at, most) for at in range(0, x.size, most))
+        stores = (run(bases["y"], size, at, most) for at in range(0, x.size, most))
+        expected = named("x", sum((vectors(a) if straight else pieces(a, size) for a in loads), Counter()))
+        assert check(made, {"x": x}, bases) == expected + named("y", sum((pieces(a, size) for a in stores), Counter())), bases
+
+
 @pytest.mark.parametrize("n, pitch", [(70, 72), (72, 73), (64, 64), (3, 8), (5, 6), (33, 35)])
 @pytest.mark.parametrize("base", range(0, 16, 4))
 def test_rows_with_a_pitch(n, pitch, base):

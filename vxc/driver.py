@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 
 from vxc.collector import COLLECTOR
 from vxc.cuda.cached import Job
 from vxc.cuda.emit import emit
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DType
 from vxc.frontend.check import NO_DEFINES, check, kernel_names, program_names
 from vxc.frontend.lower import lower
@@ -23,6 +24,7 @@ from vxc.frontend.parse import parse
 from vxc.frontend.selection import only
 from vxc.frontend.typed import TypedKernel
 from vxc.frontend.typed_program import TypedProgram
+from vxc.ir.alignment import with_alignment
 from vxc.ir.plan import Plan
 from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, PipelineError, Remark
@@ -30,6 +32,8 @@ from vxc.pipeline import PIPELINE
 from vxc.record import record
 from vxc.source import Source
 from vxc.target import DEFAULT_ARCH, Target, target as target_of
+
+NOTHING_KNOWN: Mapping[str, bool] = MappingProxyType({})  # of where arrays lie
 
 
 @record
@@ -109,26 +113,39 @@ def compile(
     debug: bool = False,
     maxrregcount: int | None = None,
     reduce_chunk: int | None = None,
+    aligned: Mapping[str, bool] = NOTHING_KNOWN,
 ) -> Compiled:
     """The kernel or program `name` (or the only program, else the only kernel) of a .vx source, compiled for one arch.
 
     `defines` fixes generics and dimensions, as -D does; what it leaves comes from the first `example` and from defaults. `debug`
     adds checks of indices, divisors and asserts to the emitted code; `maxrregcount` caps registers a thread; `reduce_chunk` is
-    the chunk of reductions that do not say theirs. Raises VxcError with all that is wrong with the source (E01xx to E04xx), E0234
-    for no such kernel, E0701 for no such arch, E0716.
+    the chunk of reductions that do not say theirs; `aligned` says of arrays whether all their rows begin at multiples of 16 bytes
+    (`vxc.ir.alignment`), which for others the kernel finds out itself. Raises VxcError with all that is wrong with the source (E01xx to
+    E04xx), E0234 for no such kernel, E0701 for no such arch, E0708 for no such array, E0716.
     """
     with COLLECTOR.paused():
         module = parse(source)
         chosen = name or only(program_names(module) or kernel_names(module), source)
         typed = check(module, source, chosen, defines, reduce_chunk=reduce_chunk)
-        return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount)
+        return compile_typed(typed, target, debug=debug, maxrregcount=maxrregcount, aligned=aligned)
 
 
 def compile_typed(
-    typed: TypedKernel | TypedProgram, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None
+    typed: TypedKernel | TypedProgram,
+    target: str = DEFAULT_ARCH,
+    *,
+    debug: bool = False,
+    maxrregcount: int | None = None,
+    aligned: Mapping[str, bool] = NOTHING_KNOWN,
 ) -> Compiled:
-    """A checked kernel or program, compiled. Raises VxcError with what passes find (E03xx, E04xx, E0716), E0701."""
-    return compile_plan(lower(typed), typed, target, debug=debug, maxrregcount=maxrregcount)
+    """A checked kernel or program, compiled. Raises VxcError with what passes find (E03xx, E04xx, E0716), E0701, E0708."""
+    plan = lower(typed)
+    arrays = [b.name for b in plan.buffers]
+    for name in aligned:
+        if name not in arrays:
+            message = f"`{name}` is said to be aligned or not, and is no array of `{plan.name}`"
+            raise VxcError(Diagnostic("E0708", message, help=f"its arrays are {listed(arrays)}" if arrays else "it has none"))
+    return compile_plan(with_alignment(plan, aligned), typed, target, debug=debug, maxrregcount=maxrregcount)
 
 
 def compile_plan(

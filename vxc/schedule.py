@@ -9,6 +9,7 @@ from dataclasses import replace
 from vxc.binding import ArrayParam, Binding, Described, bind, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
+from vxc.ir.alignment import check_rows
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import HELP
 from vxc.ir.plan import Plan
@@ -95,7 +96,10 @@ def _shown(param: ArrayParam, given: Described | None, derived: set[str]) -> Arr
 
 
 def schedule(plan: Plan, binding: Binding, source: Source | None = None) -> Schedule:
-    """Evaluates the entries in order. Raises VxcError where a `require` is false: E0705, or the code that it has."""
+    """Evaluates the entries in order. Raises VxcError where a `require` is false: E0705, or the code that it has; E0706 where rows lie
+    otherwise than the plan was told.
+    """
+    check_rows(plan, binding.dims)
     values: dict[str, Number] = {**binding.dims, **binding.scalars}
     defined: dict[str, Inst] = {}
     workspaces: list[Workspace] = []

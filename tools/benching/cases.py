@@ -17,6 +17,10 @@ from vxc.cuda.nvrtc import Binary
 from vxc.diag import read_source
 from vxc.driver import Compiled, compile
 from vxc.dtypes import DTYPES, DType
+from vxc.frontend import syntax
+from vxc.frontend.check import kernel_names, program_names
+from vxc.frontend.parse import parse
+from vxc.frontend.selection import only
 from vxc.ir.plan import Plan
 from vxc.source import Source
 
@@ -97,6 +101,16 @@ class Case(NamedTuple):
         generic = {"T": DTYPES[self.dtype]} if "<T: dtype>" in source.text else {}
         return generic | (self.dims if self.static else {})
 
+    def aligned(self, source: Source) -> dict[str, bool]:
+        """Which arrays begin at multiples of 16 bytes, which a call from Python makes part of what is compiled. Rows of a shape that is
+        known when it is compiled speak for themselves; a kernel for any shape is one for arrays anywhere.
+        """
+        module = parse(source)
+        name = only(program_names(module) or kernel_names(module), source)
+        kernel = next(item for item in module.items if isinstance(item, syntax.Kernel) and item.name == name)
+        arrays = {p.name: p.direction for p in kernel.params if p.type.dims} if self.static else {}
+        return {name: not (self.offset and direction == "in") for name, direction in arrays.items()}
+
 
 SHORT, MIDDLE, SQUARE, LONG = (1 << 20, 64), (131072, 1000), (8192, 8192), (64, 1 << 20)
 WIDE, ODD, ODD_ROWS, FLAT = (16384, 1000), (8191, 8193), (8192, 8193), (1 << 28,)
@@ -153,12 +167,13 @@ class Kernel(NamedTuple):
 
 def compiled(case: Case, arch: str) -> Compiled:
     source = read_source(ROOT / case.path)
-    return compile(source, defines=case.defines(source), target=arch)
+    return compile(source, defines=case.defines(source), target=arch, aligned=case.aligned(source))
 
 
 def facts(case: Case, made: Compiled) -> dict[str, str]:
-    """How the line of `vxc` says what ran: sample, arch, the -D of `vxc compile`, and the key of all this."""
+    """How the line of `vxc` says what ran: sample, arch, the options of `vxc compile`, and the key of all this."""
     flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
+    flags += "".join(f" --aligned {name}={str(lies).lower()}" for name, lies in case.aligned(made.source).items())
     both = hashlib.sha256(key(made, TIMING).encode() + CLOCK.read_bytes()).hexdigest()[:32]
     return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": both}
 

@@ -13,6 +13,7 @@ from math import gcd
 
 from vxc.analysis.forms import Atom, Call, Digit, Form, call, digit, form, manageable
 from vxc.dtypes import I64
+from vxc.ir.alignment import multiples
 from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.record import state
 
@@ -22,12 +23,13 @@ class Offsets:
     """Forms of the i64 values of one kernel, filled in program order. An index of a loop counts iterations: start + step * unknown."""
 
     params: frozenset[str]  # names of scalar parameters: the same in the whole launch
+    multiples: Mapping[str, int] = field(default_factory=dict)  # of these, what is known of the lie of arrays
     forms: dict[str, Form] = field(default_factory=dict)
     divisors: dict[str, frozenset[str]] = field(default_factory=dict)  # by value: parameters that a remainder in its form is by
 
     @classmethod
     def of(cls, params) -> Offsets:
-        return cls(frozenset(p.name for p in params if isinstance(p, Value)))
+        return cls(frozenset(p.name for p in params if isinstance(p, Value)), multiples(params))
 
     def form(self, x: Operand) -> Form:
         if type(x) is Const:
@@ -100,7 +102,7 @@ class Offsets:
     def _factor(self, u, by: int, given: Mapping[str, int]) -> dict[str, int] | None:
         match u:
             case Atom(name) if name in self.params:
-                return {name: by}
+                return {} if self.multiples.get(name, 1) % by == 0 else {name: by}
             case Call("max" | "min", args):
                 needs: dict[str, int] = {}
                 for arg in args:

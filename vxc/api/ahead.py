@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 
 class ShapeDtype(NamedTuple):
-    """An array that is not there yet: its shape and dtype ("f32", or a NumPy or torch dtype)."""
+    """An array that is not there yet: its shape and dtype ("f32", or a NumPy or torch dtype), and whether it begins at a multiple of 16
+    bytes, as those do that libraries allocate, and slices of them need not.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
+    aligned: bool = True
 
 
 def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any]) -> dict[str, ArrayView]:
@@ -50,7 +53,8 @@ def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any])
         if dtype is None:
             message = f"`{name}` is of the generic dtype {declared[name].dtype}, and its shape alone is given"
             raise VxcError(Diagnostic("E0704", message, help=f'pass vxc.ShapeDtype({given.shape}, "f32")'))
-        found[name] = ArrayView(0, given.shape, row_major(given.shape), dtype, dtype.bytes, False, "cuda")
+        address = 0 if given.aligned else dtype.bytes
+        found[name] = ArrayView(address, given.shape, row_major(given.shape), dtype, dtype.bytes, False, "cuda")
     return found
 
 
@@ -72,6 +76,7 @@ class _Ahead:
         if max(self.shape, default=0) > MAX_DIM:
             raise VxcError(Diagnostic("E0705", f"a shape has a size of {brief(max(self.shape))}", help=f"sizes are at most {MAX_DIM:,}"))
         self.dtype = _dtype(given.dtype) if sized else None
+        self.aligned = not isinstance(given, ShapeDtype) or given.aligned
 
 
 def _dtype(given: Any) -> DType:
@@ -84,8 +89,8 @@ def _dtype(given: Any) -> DType:
 
 
 class Compiled:
-    """A kernel compiled for one target and one choice of what is constant. Texts and machine code are made when first asked for, or
-    taken from the cache.
+    """A kernel compiled for one target and one choice of what is constant, and of where arrays lie: those with `align=16` in `ir()` are
+    to begin, with all their rows, at multiples of 16 bytes. Texts and machine code are made when first asked for, or taken from the cache.
     """
 
     def __init__(self, calls: Calls, specialisation: Specialisation, views: Mapping[str, ArrayView], arch: str) -> None:

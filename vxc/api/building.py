@@ -16,6 +16,7 @@ from vxc.frontend.node import walk
 from vxc.frontend.parse import parse
 from vxc.frontend.typed import Declare, Expr, Loop, Reduce, TypedKernel, Var
 from vxc.frontend.typed_walk import walk as walk_typed
+from vxc.ir.alignment import with_alignment
 from vxc.source import Source
 
 
@@ -43,6 +44,7 @@ def compiled(recipe: Recipe, specialisation: Specialisation, target: str) -> Com
     plan = lower(typed)
     if specialisation.strided:
         plan = with_strides(plan, dict(specialisation.strided))
+    plan = with_alignment(plan, dict(specialisation.aligned))
     return compile_plan(plan, typed, target, debug=recipe.debug, maxrregcount=recipe.maxrregcount)
 
 
@@ -73,7 +75,8 @@ def _signature(kernel: syntax.Kernel, text: str) -> Signature:
 def _parameter(param: syntax.Param, text: str) -> Parameter:
     dims = tuple(dim.size.name if isinstance(dim.size, syntax.Name) else None for dim in param.type.dims)
     pitched = any(dim.stride is not None for dim in param.type.dims)
-    return Parameter(param.name, param.direction, param.type.name, dims, pitched, text[param.span.start : param.span.end])
+    derived = any(not isinstance(dim.size, (syntax.Name, syntax.Number)) for dim in param.type.dims)
+    return Parameter(param.name, param.direction, param.type.name, dims, pitched, derived, text[param.span.start : param.span.end])
 
 
 def _names(dims: Iterator[syntax.Dim]) -> frozenset[str]:

@@ -18,9 +18,10 @@ from vxc.ir.plan import Plan
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import check_limits, check_overlap, check_view, described
+from vxc.runtime.launch import check_addresses, check_limits, check_overlap, check_view, described
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
+from vxc.target import VECTOR
 from vxc.target import target as target_of
 
 if TYPE_CHECKING:
@@ -111,11 +112,14 @@ class Calls:
         with driver.active(device):
             prepared = self._find(driver, device, queue, views, scalars)
             outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
-        views |= {name: view(array, name) for name, array in outs.items()}
+            views |= {name: view(array, name) for name, array in outs.items()}
+            if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
+                prepared = self._find(driver, device, queue, views, scalars)
         declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
         placed = {name: found.upwards for name, found in views.items()}
         for name, param in declared.items():
             check_view(param, placed[name])
+        check_addresses(prepared.arrays, placed)
         check_overlap(placed, declared)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
         values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
@@ -154,7 +158,7 @@ class Calls:
         return made
 
     def _key(self, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> tuple:
-        arrays = tuple((name, v.shape, v.strides, v.dtype, v.itemsize, v.readonly) for name, v in views.items())
+        arrays = tuple((n, v.shape, v.strides, v.dtype, v.itemsize, v.readonly, v.span[0] % VECTOR == 0) for n, v in views.items())
         return device, arrays, tuple((name, repr(scalars.get(name))) for name in sorted(self.deciding))
 
     def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:

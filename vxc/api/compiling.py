@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from vxc.api.lying import Lying
 from vxc.api.signatures import Signature, of_plain, plain
 from vxc.api.specialise import Define, Recipe, Specialisation, generics_of, sizes, units
 from vxc.binding import row_major
@@ -74,7 +75,7 @@ def _plan_key(recipe: Recipe, specialisation: Specialisation, target: str) -> st
     """The name of the text is part of checks alone, which print it."""
     named = recipe.source.name if recipe.debug else ""
     options = (named, recipe.debug, recipe.maxrregcount, recipe.reduce_chunk)
-    return _key("plan", recipe, specialisation.defines, specialisation.strided, target, *options, toolchain())
+    return _key("plan", recipe, specialisation.defines, specialisation.strided, specialisation.aligned, target, *options, toolchain())
 
 
 def _key(kind: str, recipe: Recipe, defines: tuple[tuple[str, Define], ...], *more: Any) -> str:
@@ -141,8 +142,10 @@ class Specialiser:
         if first not in self._rows:
             self._rows[first] = _row_dims(self.recipe, first)
         rows = {name: given[name] for name in self._rows[first] if name in given}
+        known = {**dict(first), **rows}
         strided = tuple((name, units(view)) for name, view in sorted(views.items()) if self._is_strided(name, view))
-        return Specialisation(tuple(sorted({**dict(first), **rows}.items())), strided)
+        lying = Lying(self.signature, known, {name for name, _ in strided})
+        return Specialisation(tuple(sorted(known.items())), strided, tuple(sorted(lying.aligned(views, given).items())))
 
     def _is_strided(self, name: str, view: ArrayView) -> bool:
         """Whether an array lies otherwise than it is declared; one of another rank is refused later on."""

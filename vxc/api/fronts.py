@@ -16,8 +16,9 @@
 What decides how a call runs is its *key*: shapes, dtypes, strides, the device. To each key belongs a *record*: the last call that was
 made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one question to the
 library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the record, its
-launch is made again. Else the parameters are written, once it was seen that the memory is there, is aligned, and that what is written
-overlaps nothing. Anything unusual, errors too, goes to `general`, which says what is wrong.
+launch is made again. Else the parameters are written, once it was seen that the memory is there, and that what is written overlaps
+nothing. What is compiled also follows from where arrays lie modulo 16 bytes: calls of one key that lie otherwise than the last are found
+by one dict hit more. Anything unusual, errors too, goes to `general`, which says what is wrong.
 
 A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
@@ -39,7 +40,7 @@ from vxc.api.traced import untraced
 from vxc.diag import VxcError
 
 _LIMIT = 4096  # remembered calls of a kernel
-_ROW = ("slots", "new", "pack", "configs", "function", "mask")  # of a plan of several launches, `new` is its `run` and `function` None
+_ROW = ("ways", "lies", "slots", "new", "pack", "configs", "function")  # of several launches, `new` is the plan's `run`
 _NUMBERS = frozenset({int, float, bool, np.bool_, *(np.dtype(code).type for code in "bBhHiIlLqQefd")})
 """Types of numbers: they cannot change, and reading one asks no device."""
 
@@ -88,15 +89,18 @@ class Front:
         given = self._given(short)
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
-        records, key = self._records[short], self._keys[short](*(values[p.name] for p in given))
-        if key in records:
+        records, (key, low) = self._records[short], self._keys[short](*(values[p.name] for p in given))
+        ways = records[key][-1][len(self._class())] if key in records else {}
+        if low in ways:
             return
-        if len(records) >= _LIMIT:
-            records.clear()
+        for known in (records, ways):
+            if len(known) >= _LIMIT:
+                known.clear()
         arrays = [values[p.name] for p in given if p.array]
         makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
         same = self._same(arrays) if self._same else None
-        records[key] = self._record(short, same, prepared.device, self._row(prepared, short, same, makers))
+        ways[low] = row = self._row(prepared, short, same, (ways, low), makers)
+        records.setdefault(key, self._record(short, same, prepared.device, row))
 
     def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
@@ -111,16 +115,15 @@ class Front:
     def _class(self) -> list[str]:
         return [*(["_same"] if self._same else []), "_device"]
 
-    def _row(self, prepared: Prepared, short: int, same: Callable | None, makers: list) -> tuple:
-        """What is common to the calls of a key: what `_class` and `_ROW` name, where each array ends from its address on, what allocates;
-        `mask` has the bits of addresses that must be 0.
+    def _row(self, prepared: Prepared, short: int, same: Callable | None, lies: tuple[dict, Any], makers: list) -> tuple:
+        """What is common to the calls of a key that lie alike: what `_class` and `_ROW` name, where each array ends from its address on,
+        what allocates; `ways` has the rows of the key by where arrays lie modulo 16 bytes.
         """
         step, extents = prepared.single, {e.name: e for e in prepared.extents}
         ends = (extents[p.name].high for p in self._given(short) if p.array)
-        mask = max((e.itemsize for e in prepared.extents), default=1) - 1
         new = prepared.slot if step else translated()(prepared.run)
         own = (*((same,) if self._same else ()), prepared.device)
-        return (*own, prepared.slots, new, prepared.pack, step and step.configs, step and step.function, mask, *ends, *makers)
+        return (*own, *lies, prepared.slots, new, prepared.pack, step and step.configs, step and step.function, *ends, *makers)
 
     # ---- the text ----------------------------------------------------------------------------------------------------
 
@@ -175,7 +178,8 @@ class Front:
             given = ", ".join(names[p.name] for p in self._given(short))
             lines += [
                 f"def _{kind}_key({given}):",
-                f"    return ({self._key(short)})",
+                *(f"    {line}" for line in self._addresses(short)),
+                f"    return ({self._key(short)}), {self._low(short)}",
                 "",
                 f"def _find_{kind}({given}):",
                 f"    global _last_{kind}",
@@ -196,6 +200,16 @@ class Front:
         decisive = (p for p in self._given(short) if p.array or p.name in self.deciding)
         parts = (text.format(names[p.name]) if p.array else names[p.name] for p in decisive)
         return "".join(f"{part}, " for part in parts).rstrip() or "()"
+
+    def _addresses(self, short: int) -> list[str]:
+        names = self._variables(short)
+        return [f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in self._given(short) if p.array]
+
+    def _low(self, short: int) -> str:
+        """Where the arrays of a call lie modulo 16 bytes: 0 where all are at multiples of that."""
+        places = [f"_at_{p.name}" for p in self._given(short) if p.array]
+        each = "".join(f"{place} & 15, " for place in places)
+        return f"({' | '.join(places)}) & 15 and ({each})" if places else "0"
 
     def _repeated(self) -> list[str]:
         """The calls with all arguments: the record's launch again, or parameters written anew."""
@@ -225,7 +239,7 @@ class Front:
             looked_up = [f"_key = {self._key(short)}", f"{columns} = _{kind}[_key]"]
         lines = [
             *looked_up,
-            *(f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in given if p.array),
+            *self._addresses(short),
             *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
             f"_queue = {self._library.queue}",
         ]
@@ -249,7 +263,10 @@ class Front:
             head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
         inside = [
             f"{row} = _row",
-            f"if {' or '.join(self._refusals(arrays, given, names))}:",
+            f"if (_low := {self._low(short)}) != _lies:",
+            "    _row = _ways[_low]",
+            f"    {row} = _row",
+            f"if {' or '.join(self._refusals(arrays, given, names)) or 'False'}:",
             f"    return {nothing}",
             *(self._made(outs, names) if short else []),
             "if _function is None:",
@@ -311,13 +328,13 @@ class Front:
         for o in new:
             lines.append(f"{names[o]} = _make_{o}()")
             lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
-        return lines
+        return [*lines, f"if ({' | '.join(f'_at_{o}' for o in new)}) & 15:", "    return _missing"]
 
     def _refusals(self, arrays: list[str], given: list[Parameter], names: dict[str, str]) -> list[str]:
-        """What the key does not imply: that the memory is there, is aligned, and that what is written overlaps nothing; that scalars are
-        plain numbers."""
+        """What the key does not imply: that the memory is there, and that what is written overlaps nothing; that scalars are plain
+        numbers."""
         modes = {p.name: p.mode for p in given}
         tests = [f"type({names[p.name]}) not in _numbers" for p in given if not p.array]
-        tests += [f"({' | '.join(f'_at_{a}' for a in arrays)}) & _mask", *(f"not _at_{a}" for a in arrays)] if arrays else []
+        tests += [f"not _at_{a}" for a in arrays]
         pairs = [(a, b) for at, a in enumerate(arrays) for b in arrays[at + 1 :] if {modes[a], modes[b]} != {"in"}]
         return tests + [f"-_end_{a} < _at_{a} - _at_{b} < _end_{b}" for a, b in pairs]

@@ -90,8 +90,8 @@ def _check_outputs(plan: Plan, views: Mapping[str, ArrayView]) -> None:
 
 
 def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
-    """As copies of the arrays lie: NumPy's strides are no matter."""
-    return {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
+    """As copies of the arrays lie: NumPy's strides and addresses are no matter."""
+    return {name: replace(v, ptr=0, strides=row_major(v.shape)) for name, v in views.items()}
 
 
 def _results(calls: Calls, given: Mapping[str, Any], arrays: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> tuple[Any, ...]:

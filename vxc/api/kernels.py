@@ -111,9 +111,11 @@ class Kernel(Dispatched):
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
 
         Each is a `vxc.ShapeDtype`, anything with `shape` and `dtype`, or a shape alone, with the declared dtype; in the order of the
-        array parameters, or of those that are not `out`, or by name. Without any, sizes stay run-time parameters and generic dtypes are
-        those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else the first device's; where a
-        parameter is called so, it is that parameter. Raises as a call does for arrays that contradict the declaration.
+        array parameters, or of those that are not `out`, or by name. The arrays are to begin at multiples of 16 bytes, as what libraries
+        allocate does, unless `ShapeDtype(.., aligned=False)` says otherwise. Without any, sizes stay run-time parameters, arrays begin
+        anywhere, and generic dtypes are those of the `example` line. `target` is an arch such as "sm_90a", else that of the kernel, else
+        the first device's; where a parameter is called so, it is that parameter. Raises as a call does for arrays that contradict the
+        declaration.
         """
         if "target" in self._calls.names and target is not None:
             named, target = {**named, "target": target}, None

@@ -95,7 +95,7 @@ class Prepared:
         self, cuda: Driver, device: int, plan: Plan, binary: Binary, calls: Schedule, extents: Sequence[Extent], outs: Sequence[Out]
     ) -> None:
         self.device, self.extents, self.outs = device, tuple(extents), tuple(outs)
-        self.params, self.deciding = signature(plan.params), deciding_scalars(plan)
+        self.params, self.arrays, self.deciding = signature(plan.params), plan.buffers, deciding_scalars(plan)
         self.success = cuda.raw_launch()[1]
         self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)

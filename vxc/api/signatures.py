@@ -10,7 +10,8 @@ from vxc.record import record
 @record
 class Parameter:
     """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `dtype` may be the name of a generic. `dims` are the names that stand alone as
-    dimensions, None for any other dimension, () for a scalar. `text` is as it is declared.
+    dimensions, None for any other dimension, () for a scalar; `derived` says that some are neither names nor numbers. `text` is as it is
+    declared.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Parameter:
     dtype: str
     dims: tuple[str | None, ...]
     pitched: bool
+    derived: bool
     text: str
 
     @property
@@ -41,12 +43,12 @@ class Signature:
 
 def plain(found: Signature) -> dict[str, Any]:
     """As JSON holds it."""
-    params = [[p.name, p.mode, p.dtype, p.dims, p.pitched, p.text] for p in found.params]
+    params = [list(vars(p).values()) for p in found.params]
     return {**vars(found), "params": params, "sizes": sorted(found.sizes), "declared": sorted(found.declared)}
 
 
 def of_plain(data: dict[str, Any]) -> Signature:
     """What `plain` was given."""
-    params = tuple(Parameter(name, mode, dtype, tuple(dims), pitched, text) for name, mode, dtype, dims, pitched, text in data["params"])
+    params = tuple(Parameter(name, mode, dtype, tuple(dims), *more) for name, mode, dtype, dims, *more in data["params"])
     generics = tuple((name, kind) for name, kind in data["generics"])
     return Signature(data["name"], data["program"], generics, params, frozenset(data["sizes"]), frozenset(data["declared"]))

@@ -1,8 +1,11 @@
 """What a kernel is compiled for: what stands for its generics, which dimensions are constants, which arrays have strides of their own.
 
 A dimension that is the length of a row (a reduction, a scan, a row statement) or that stands in the shape of a `shared`, `fragment` or
-`local` array becomes a constant, since how the work is laid out depends on it; every other stays a parameter of the kernel. What
-alignment and divisibility allow is tested by the emitted kernel itself, so they are no part of it.
+`local` array becomes a constant, since how the work is laid out depends on it; every other stays a parameter of the kernel.
+
+Of each array one thing is known besides: whether its rows all begin at multiples of 16 bytes, as they do where it does, and the strides
+between them are multiples (`vxc.ir.alignment`). No access is wider, so one bit will do. It is part of what is compiled: a kernel that
+tests it has two forms, of which each costs the other compile time and registers.
 """
 
 from __future__ import annotations
@@ -46,11 +49,13 @@ class Recipe:
 @record
 class Specialisation:
     """`defines` gives generics and constant dimensions, by name in alphabetical order; `strided` the arrays that are declared
-    contiguous and are not, and those of which a dimension runs backwards, each with how it lies.
+    contiguous and are not, and those of which a dimension runs backwards, each with how it lies; `aligned`, for each array of which it is
+    known, whether its rows begin at multiples of 16 bytes.
     """
 
     defines: tuple[tuple[str, Define], ...] = ()
     strided: tuple[tuple[str, Units], ...] = ()
+    aligned: tuple[tuple[str, bool], ...] = ()
 
 
 def fixed(kernel: Signature, name: str, value: Any) -> Define:

@@ -37,7 +37,8 @@ def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnosti
     sound, found = [], []
     for kernel in kernels:
         try:
-            compile_typed(kernel, settings.arch or DEFAULT_ARCH, debug=settings.debug).cuda  # the text, too, has what it cannot say
+            options = {"debug": settings.debug, "aligned": settings.aligned}
+            compile_typed(kernel, settings.arch or DEFAULT_ARCH, **options).cuda  # the text, too, has what it cannot say
         except VxcError as error:
             found += error.diagnostics
             continue

@@ -52,6 +52,7 @@ class Settings:
     json: bool
     maxrregcount: int | None
     reduce_chunk: int | None
+    aligned: Mapping[str, bool]
 
 
 class Text(click.ParamType):
@@ -95,6 +96,14 @@ def _define(ctx: click.Context, param: click.Parameter, name: str, text: str) ->
     raise click.BadParameter(f"the value of `{name}`, `{text}`, is no integer, bool or dtype ({', '.join(DTYPES)})", ctx, param)
 
 
+def _aligned(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, bool]:
+    given = pairs(ctx, param, values)
+    for name, text in given.items():
+        if text not in ("true", "false"):
+            raise click.BadParameter(f"the value of `{name}`, `{text}`, is neither true nor false", ctx, param)
+    return {name: text == "true" for name, text in given.items()}
+
+
 _OPTIONS = (
     click.option("-D", "defines", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=_defines,
                  help="Fix a generic or a dimension: an int, a bool or a dtype."),
@@ -105,6 +114,8 @@ _OPTIONS = (
     click.option("--maxrregcount", metavar="N", type=click.IntRange(LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD),
                  envvar="VXC_MAXRREG", show_envvar=True, help="At most so many registers a thread."),
     click.option("--reduce-chunk", metavar="N", type=click.IntRange(1, 1 << 20), help="The chunk of reductions that do not say theirs."),
+    click.option("--aligned", metavar="NAME=true|false", type=TEXT, multiple=True, callback=_aligned,
+                 help="Whether an array and all its rows begin at multiples of 16 bytes; else the kernel finds out."),
 )  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def arch(settings: Settings) -> str:
 
 def build(kernel: TypedKernel, settings: Settings) -> Compiled:
     """A checked kernel, passes run."""
-    return compile_typed(kernel, arch(settings), debug=settings.debug, maxrregcount=settings.maxrregcount)
+    options = {"debug": settings.debug, "maxrregcount": settings.maxrregcount, "aligned": settings.aligned}
+    return compile_typed(kernel, arch(settings), **options)
 
 
 def build_all(source: Source, settings: Settings, lang: str | None = None) -> list[Compiled]:

@@ -2,12 +2,13 @@
 
     # What it shows, in plain words.
     # seed: 17
+    # aligned: x=true
     # run: N=5 a=0.5 x=rand:f32[5]
     kernel ...
     ----
 
-`run` gives sizes, scalars and descriptions of arrays (`vxc.runtime.generate`), `seed` what arrays are made from; below the line
-stands what the filetest expects.
+`run` gives sizes, scalars and descriptions of arrays (`vxc.runtime.generate`), `seed` what arrays are made from, `aligned` of which it is
+known how they lie (as `--aligned`); below the line stands what the filetest expects.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Case:
     arguments: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     name: str = "k.vx"
+    aligned: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Program) -> Case:
@@ -52,7 +54,7 @@ class Case:
         named = {name: str(size) for name, size in program.sizes.items()}
         scalars = {name: _text(value) for name, value in program.scalars}
         arrays = {a.name: describe(a.fill, a.dtype, [d.size for d in a.dims], a.spaced) for a in program.arrays if a.mode != "out"}
-        return cls(program.text, named | scalars | arrays, program.seed)
+        return cls(program.text, named | scalars | arrays, program.seed, aligned=lying(program))
 
     @classmethod
     def read(cls, source: Source) -> list[Case]:
@@ -61,7 +63,8 @@ class Case:
         rows = list(directives(source))
         seed = next((_seed(value, source, span) for name, value, span in rows if name == "seed"), 0)
         runs = [pairs(value, source, span) for name, value, span in rows if name == "run"]
-        return [cls(text, run, seed, source.name) for run in runs or [{}]]
+        aligned = {k: v == "true" for name, value, span in rows if name == "aligned" for k, v in pairs(value, source, span).items()}
+        return [cls(text, run, seed, source.name, aligned) for run in runs or [{}]]
 
     @property
     def source(self) -> Source:
@@ -86,13 +89,29 @@ class Case:
         fills = {a.name: _fill(self.arguments.get(a.name, "rand")) for a in kernel.arrays}
         inputs = [a for a in kernel.arrays if a.mode != "out"]
         arrays = {a.name: describe(fills[a.name], a.dtype, wanted[a.name], _pitches(a, given.dims)) for a in inputs}
-        return replace(self, arguments=sizes | scalars | arrays)
+        aligned = {a.name: self.aligned[a.name] for a in kernel.arrays if a.name in self.aligned}
+        return replace(self, arguments=sizes | scalars | arrays, aligned=aligned)
 
     def file(self, headline: str, *more: str) -> str:
         """The case as a filetest that expects nothing yet; the headline and what follows it are comments."""
         run = " ".join(f"{name}={text}" for name, text in self.arguments.items())
-        lines = [headline, *more, f"seed: {self.seed}", f"run: {run}"]
+        aligned = " ".join(f"{name}={_text(lies)}" for name, lies in self.aligned.items())
+        lines = [headline, *more, f"seed: {self.seed}", *([f"aligned: {aligned}"] if aligned else []), f"run: {run}"]
         return "".join(f"# {line}\n" for line in lines) + self.text.rstrip("\n") + "\n" + SEPARATOR
+
+
+def lying(program: Program) -> dict[str, bool]:
+    """Of some arrays of a program how they lie: of others a kernel finds out. Rows between which a size is no multiple of 16 bytes do not
+    begin at such.
+    """
+    rng = np.random.default_rng((program.seed, 16))
+    found = {}
+    for array in program.arrays:
+        steps = [d.size for d in (*array.dims[1:], *array.pitches) if d]
+        lies, known = rng.integers(2, size=2).astype(bool).tolist()
+        if known and array.dtype.bits >= 8:
+            found[array.name] = lies and all(step * array.dtype.bytes % 16 == 0 for step in steps)
+    return found
 
 
 def describe(fill: tuple, dtype: DType, shape: Collection[int], pitches: Iterable[int | None]) -> str:

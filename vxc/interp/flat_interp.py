@@ -28,6 +28,7 @@ from vxc.interp.flat_simt import shared as thread_shared
 from vxc.interp.flat_tile import TileMachine, block_array, loop
 from vxc.interp.flat_tile import barrier as team_barrier
 from vxc.interp.fresh import Outputs, poisoned, span
+from vxc.ir.alignment import elsewhere, lies
 from vxc.ir.kernel import Buffer, Const, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
@@ -60,14 +61,16 @@ def run_flat(
     checked always. `counters`, if given, is filled with what stage=thread kernels issue and move, and may leave blocks out. `source` is
     the .vx text that faults are shown in. `max_steps` bounds the iterations of serial loops, all told. `bases` says at which address, in
     bytes modulo 16, arrays begin: a multiple of the element. What it does not name begins at 0 where the seed is 0, else where the
-    seed has it. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
+    seed has it, and the plan (`vxc.ir.alignment`) lets it. Raises VxcError: E0704..E0708, E0714 for the call, E0720..E0734
     for faults on the way.
     """
     binding = bind_plan(plan, {name: describe(a) for name, a in arrays.items()}, scalars, dims, source)
     calls = schedule(plan, binding, source)
     storage = {b.name: _parameter(b, binding, arrays.get(b.name), debug) for b in plan.buffers}
-    for memory, base in zip(storage.values(), _bases(storage.values(), seed)):
-        memory.base = (bases or {}).get(memory.name, base)
+    for buffer, memory, base in zip(plan.buffers, storage.values(), _bases(storage.values(), seed)):
+        memory.base = (bases or {}).get(memory.name, base if lies(buffer, base) else 0)
+        if not lies(buffer, memory.base):
+            raise elsewhere(buffer)
     storage |= {w.name: _unwritten(w.name, w.dtype, "workspace", w.shape, row_major(w.shape), debug) for w in calls.workspaces}
     rng = np.random.default_rng(seed)
     turns = iter(range(max_steps)) if max_steps is not None else None

@@ -91,6 +91,7 @@ _VALUES: dict[str, Callable] = {
     "most": _positive,
     "multiple": _positive,
     "lanes": _positive,
+    "resident": _positive,
     "unroll": _positive,
     "warps": _positive,
     "stages": _positive,

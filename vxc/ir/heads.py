@@ -32,7 +32,7 @@ def _operand(x: Operand) -> list[Any]:
         return ["%", x.name, x.dtype.name]
     if isinstance(x, Const):
         return ["#", x.value, x.dtype.name]
-    return ["@", x.name, x.dtype.name, _all(x.shape), x.space, x.mode, None if x.strides is None else _all(x.strides)]
+    return ["@", x.name, x.dtype.name, _all(x.shape), x.space, x.mode, None if x.strides is None else _all(x.strides), x.align]
 
 
 def _of_all(data: list[Any]) -> tuple[Any, ...]:
@@ -43,8 +43,8 @@ def _of(data: list[Any]) -> Operand:
     sort, name, dtype, *rest = data
     if sort != "@":
         return (Value if sort == "%" else Const)(name, DTYPES[dtype])
-    shape, space, mode, strides = rest
-    return Buffer(name, DTYPES[dtype], _of_all(shape), space, mode, None if strides is None else _of_all(strides))
+    shape, space, mode, strides, align = rest
+    return Buffer(name, DTYPES[dtype], _of_all(shape), space, mode, None if strides is None else _of_all(strides), align)
 
 
 def _attrs(data: list[Any]) -> tuple[tuple[str, Attr], ...]:

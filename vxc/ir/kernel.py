@@ -82,7 +82,8 @@ class Buffer:
     `space` is 'param' (global memory, from the caller), 'workspace' (global memory, from the plan), 'shared' (one per
     block), 'local' (an array per thread), 'fragment' (a tile over the threads of a block), 'cell' (a variable per thread) or
     'ring' (see `ops`); the last two have shape (). `mode` is 'in', 'out', 'inout' for a
-    param, else ''. `strides` are in elements; None means contiguous, row-major.
+    param, else ''. `strides` are in elements; None means contiguous, row-major. `align` is what is known of where a param lies: see
+    `vxc.ir.alignment`.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Buffer:
     space: str = "param"
     mode: str = ""
     strides: tuple[Scalar, ...] | None = None
+    align: int | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -157,7 +159,8 @@ class Kernel:
     `params` holds Values (scalars; dimensions, which are i64) and Buffers (space 'param' or 'workspace') in call order. `done`
     are the passes already run. `attrs` are `fp` ('exact', 'contract', 'fast') and, once decided, `threads` of a block, `group`
     lanes to an iteration and `rows` iterations to a block (map-loops), `shared_bytes` of a block (plan-shared), the most `blocks`
-    of a launch where that is a constant (narrow-indices); in IR written by hand also `min_blocks` resident on a multiprocessor.
+    of a launch where that is a constant (narrow-indices), the `min_blocks` that a multiprocessor holds where registers shall not be
+    saved for more (map-loops).
     `source` is the .vx text that places are in, where it is known, and no part of equality.
     """
 

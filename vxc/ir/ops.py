@@ -79,6 +79,7 @@ _LOOP_ATTRS = (
     # "one iteration".
     ("independent", AttrDef("str")),
     ("lanes", AttrDef("int")),  # of a parallel loop: lanes that share an iteration of it and of the loops right inside it
+    ("resident", AttrDef("int")),  # of a kernel's loop: a multiprocessor holds so many threads at least, and no more are worth registers
     ("unroll", AttrDef("int")),
     ("vector", AttrDef("int")),  # @vector: elements accessed at once
     # stage=thread: the lanes of a group share out the range one by one; any other way of sharing it out gives the same, so many in a

@@ -88,7 +88,8 @@ def _params(params: Iterable[Value | Buffer]) -> str:
 
 
 def _parameter(buffer: Buffer) -> str:
-    return f"{_declared(buffer)} {'work' if buffer.space == 'workspace' else buffer.mode}"
+    align = "" if buffer.align is None else f" align={buffer.align}"
+    return f"{_declared(buffer)} {'work' if buffer.space == 'workspace' else buffer.mode}{align}"
 
 
 def _declared(buffer: Buffer) -> str:

@@ -173,7 +173,8 @@ class _Reader:
             return self.define(p.name, Value(_bare(p.name), self.dtype(p.type)))
         if p.mode.value not in _MODES:
             raise _Bad("E0502", f"there is no mode `{p.mode}`", p.mode, help=f"modes are {', '.join(_MODES)}")
-        return self.define(p.name, self.buffer(p.name, p.type, *_MODES[p.mode.value]))
+        align = None if p.align is None else self.literal(p.align)
+        return self.define(p.name, replace(self.buffer(p.name, p.type, *_MODES[p.mode.value]), align=align))
 
     def inst(self, line: Line) -> Inst:
         op = line.op.value

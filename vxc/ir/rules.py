@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from vxc.dtypes import BOOL, F64, I32, I64, DType
+from vxc.ir.alignment import known_align
 from vxc.ir.attr_rules import attributes_problem
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value, constant
 from vxc.ir.ops import OPS, PLAN, TOGETHER, OpDef, accesses
@@ -297,6 +298,9 @@ def _argument(parameter: Value | Buffer, argument: Operand, passed: dict[Value, 
             expected = tuple(passed.get(n, n) for n in expected)
         if expected != getattr(argument, what):
             return f"has other {what} than the parameter says"
+    known = known_align(parameter, argument, {p.name: a for p, a in passed.items()})
+    if (parameter.align or 0) > (known or parameter.dtype.bytes):
+        return f"is not known to lie at multiples of {parameter.align} bytes"
     return None
 
 

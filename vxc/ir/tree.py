@@ -43,6 +43,7 @@ class Param(NamedTuple):
     name: Token
     type: Token | Type
     mode: Token | None
+    align: Token | None = None
 
 
 class Unit(NamedTuple):
@@ -92,8 +93,11 @@ class IrTree(Transformer):
     def scalar_param(self, name, _, dtype):
         return Param(name, dtype, None)
 
-    def buffer_param(self, name, _, type_, mode):
-        return Param(name, type_, mode)
+    def buffer_param(self, name, _, type_, mode, align):
+        return Param(name, type_, mode, align)
+
+    def align(self, _, __, number):
+        return number
 
     def type(self, dtype, extents):
         return Type(dtype, *(extents or ((), None)))

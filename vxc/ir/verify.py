@@ -31,6 +31,7 @@ from operator import is_
 from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.ir.alignment import align_problem
 from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
@@ -238,6 +239,9 @@ def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
         wrong = shape_problem(p)
         if wrong:
             yield wrong
+        misplaced = align_problem(p)
+        if misplaced:
+            yield misplaced
         for n in (*p.shape, *(p.strides or ())):
             if isinstance(n, Value) and values.get(n.name) != n:
                 yield f"extent {n} of {p} is not a parameter"

@@ -5,8 +5,9 @@ After:  in a nest that reduces a row of which it is known how long it gets (a co
         sweeps over it (reductions and parallel loops right in the body) load, or compute at some cost, is computed in the first of
         them that needs it and kept in a `fragment`: loads in a loop of their own before it, so that all are under way at once, in
         the dtype of the array. What a single later sweep loads, from places known before the first, is loaded there as well where
-        all of it takes few registers: it need not wait for what is reduced. The nest has the `lanes` of its reductions. What would
-        take more than REGISTERS of a lane, or a share of them where lanes are many, is read again.
+        all of it takes few registers: it need not wait for what is reduced. The nest has the `lanes` of its reductions, and says for how
+        many `resident` threads there are to be registers, where such loads could wait. What would take more than REGISTERS of a lane, or
+        a share of them where lanes are many, is read again.
 
     %j = reduce @m, 64 {op="max", ..}               fragment @x.1: f32[64]
       %0: f32 = load @x, %i, %j                     %j = loop 0, 64 {independent="row", kind="parallel"}
@@ -62,6 +63,9 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
     elif late := ", ".join(_called(numbering, n) for n in ahead):
         needs = f"with the row, that would take {rows.too_many(uses | ahead)}"
         context.missed(f"{late}: not loaded before what is reduced is known: {needs}", kernel.name, first.loc)
+    if resident := rows.resident(uses):
+        text = f"registers for {resident} threads of a multiprocessor, not for more: else loads would wait for arithmetic"
+        context.applied(text, kernel.name, first.loc)
     return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses).run()))
 
 
@@ -95,7 +99,8 @@ class _Rewrite:
                 at = self.regions.end[at] + 1
                 continue
             inst = self.insts[at]
-            self.rewriter.copy(inst.with_attrs(lanes=self.rows.order.lanes) if at == self.nest else inst)
+            how = {"lanes": self.rows.order.lanes, "resident": self.rows.resident(self.uses)}
+            self.rewriter.copy(inst.with_attrs(**how) if at == self.nest else inst)
             at += 1
         return self.b.insts
 

@@ -15,6 +15,7 @@ from vxc.semantics import Order
 REGISTERS = 64  # of 4 bytes, that a lane gives to kept rows at most
 AHEAD = 48  # the same with what is loaded ahead: beyond, the warps that it leaves no room for hide more than it does
 OF_BLOCK = 32768  # of 4 bytes, that a block gives to them: half of what a multiprocessor has
+RESIDENT = 768  # threads of a multiprocessor that hide the latency of rows, if their loads are all under way before the first is used
 DEAR = ("div", "sqrt")  # several instructions, besides those that `weight` knows as such
 
 
@@ -94,6 +95,15 @@ class Rows:
         uses = self.uses(kept)
         early = uses | self.ahead() if uses else {}
         return uses if self.too_many(early) else early, refused
+
+    def resident(self, uses: dict[int, list[int]]) -> int | None:
+        """So many threads, where loads of other rows could be ahead of the arithmetic on the first, and what is kept leaves registers for
+        it: ptxas puts them behind it otherwise, to have registers for more threads. Of 16384 rows of 1000 f16, rmsnorm takes .0215 ms for
+        .0225 so, and layernorm .0233 for .0245, on an H200.
+        """
+        ahead = self.ahead()
+        needs = self.registers({n: places for n, places in uses.items() if n not in ahead}, least=4)
+        return RESIDENT if ahead and needs <= AHEAD else None
 
     def too_many(self, early: dict[int, list[int]]) -> str | None:
         """Why not all of this is loaded before the first sweep. Narrow elements may end up in a register each, where a row ends between."""

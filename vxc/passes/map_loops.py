@@ -2,7 +2,7 @@
 
 Before: stage=tile, each kernel a prologue (pure instructions, and loads of what it never writes) and one top-level parallel nest.
 After:  stage=team. The nest is one loop over the flattened index, `map="blocks"`, `rows` iterations to a block, each run by a
-        *group* of lanes. Kernel attributes say how: `group` lanes, `rows`, `threads`. A parallel loop in the body is
+        *group* of lanes. Kernel attributes say how: `group` lanes, `rows`, `threads`, `min_blocks` if any. A parallel loop in the body is
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
@@ -91,6 +91,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
+    if outer.attr("resident"):
+        attrs["min_blocks"] = -(-outer.attr("resident") // threads)
     return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items(), source=kernel.source)
 
 

@@ -6,7 +6,7 @@ device cannot reach or that outputs share, and the limits of a launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
@@ -21,9 +21,10 @@ from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.interp.fresh import poisoned, span
+from vxc.ir.alignment import elsewhere, lies
 from vxc.ir.kernel import Buffer, Value
 from vxc.ir.plan import Plan
-from vxc.record import record
+from vxc.record import record, value
 from vxc.runtime.arrays import ArrayView, describe, describe_device
 from vxc.runtime.driver import Driver, driver
 from vxc.runtime.parameters import pack, pointer, scalar
@@ -57,6 +58,7 @@ def launch(compiled: Compiled, arguments: Mapping[str, Any], *, stream: Any = No
     plan = _steps(_Call.of(compiled, described(views, declared), scalars))
     for name, param in declared.items():
         check_view(param, views[name])
+    check_addresses(compiled.plan.buffers, views)
     check_overlap(views, declared)
     cuda = driver()
     device = device_of_all(cuda, views)
@@ -200,6 +202,13 @@ def check_view(param: ArrayParam, view: ArrayView) -> None:
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
 
 
+def check_addresses(arrays: Iterable[Buffer], views: Mapping[str, ArrayView]) -> None:
+    """Refuses arrays of a plan that begin elsewhere than it says (E0706)."""
+    for buffer in arrays:
+        if not lies(buffer, views[buffer.name].ptr):
+            raise elsewhere(buffer)
+
+
 def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
     """Kernels are proven race-free on the ground that parameters are distinct memory: refuses an output with an element in the memory of
     another argument (E0713)."""
@@ -251,7 +260,7 @@ def check_limits(step: Launch, resources: Resources | None, target: Target) -> N
             raise VxcError(Diagnostic("E0712", f"`{name}` needs {message}", help=hint))
 
 
-@record
+@value
 class _Call:
     """What the schedule of a call depends on. Scalars are equal if they print alike: -0.0 is not 0.0, and 1 is neither 1.0 nor True."""
 
