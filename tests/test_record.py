@@ -69,6 +69,16 @@ def test_its_own_methods_are_left():
     assert repr(Named(1, name="origin")) == "origin" and Named(1, name="a") != Named(1, name="b")
 
 
+@record
+class Half:
+    x: int
+    y: list[int] = field(default_factory=list, compare=False)
+
+
+def test_a_field_may_have_no_say_in_comparisons():
+    assert Half(1, [2]) == Half(1, [3]) != Half(2, [2]) and hash(Half(1, [2])) == hash(Half(1))
+
+
 @entity
 class Self:
     x: int
