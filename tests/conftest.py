@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,15 @@ def pytest_terminal_summary(terminalreporter) -> None:
     if gpu:
         terminalreporter.write_sep("=", "GPU tests did not run", yellow=True)
         terminalreporter.write_line(f"{len(gpu)} skipped: {reasons[gpu[0]]}")
-    for reason in sorted({text for report, text in reasons.items() if report not in gpu}):
-        terminalreporter.write_line(f"also skipped: {reason}")
+    others = Counter((*_place(report.nodeid), text) for report, text in reasons.items() if report not in gpu)
+    for (file, whole, text), count in sorted(others.items()):
+        terminalreporter.write_line(f"also skipped: {'all' if whole else count} of {file}: {text}")
+
+
+def _place(node: str) -> tuple[str, bool]:
+    """The file of a test, or of what was collected, and whether it is the file itself."""
+    file, _, test = node.partition("::")
+    return Path(file).name, not test
 
 
 @pytest.fixture

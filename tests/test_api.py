@@ -183,7 +183,7 @@ def test_the_interpreter_takes_any_strides_and_narrow_types():
 
 
 def test_tensors_of_torch_run_on_the_cpu():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'vxc[torch]'")
     softmax = vxc.load("samples/softmax.vx").softmax
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         x = torch.randn(5, 9).to(dtype)
@@ -192,8 +192,28 @@ def test_tensors_of_torch_run_on_the_cpu():
         assert softmax(x, out := torch.empty_like(x), device="cpu") is out and torch.equal(out, y)
 
 
+def test_elements_that_only_ml_dtypes_has_come_through_dlpack():
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'vxc[torch]'")
+
+    class Array:
+        """As one of JAX."""
+
+        tensor = torch.arange(4).to(torch.bfloat16)
+        __dlpack__, __dlpack_device__ = tensor.__dlpack__, tensor.__dlpack_device__
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(4).astype(ml_dtypes.bfloat16)
+
+    wide = vxc.kernel("kernel wide(x: bf16[N], out y: f32[N]) { parallel i in N { y[i] = x[i] as f32; } }")
+    assert np.array_equal(wide(Array(), device="cpu"), np.arange(4))
+    with pytest.raises(vxc.LaunchError, match="`x` is `inout`, but the array is read-only"):
+        vxc.kernel("kernel own(inout x: bf16[N]) { parallel i in N { x[i] = 0.0; } }")(Array(), device="cpu")
+    with pytest.raises(vxc.LaunchError, match="holds elements of torch.float8_e4m3fnuz, which no kernel reads"):
+        wide(torch.ones(4).to(torch.float8_e4m3fnuz), device="cpu")
+
+
 def test_the_check_of_torch_tells_tensors_apart():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'vxc[torch]'")
     x, y = torch.zeros(4, 5), torch.zeros(5)
     guarded = _torch_same(torch)
     if guarded is None:

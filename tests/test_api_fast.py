@@ -56,6 +56,21 @@ def test_numbers_that_are_equal_and_not_the_same_are_told_apart(torch):
         n(x, y, 1.0)
 
 
+def test_a_scalar_that_does_not_fit_is_refused_by_a_program_of_several_launches_too(torch, full):
+    k = vxc.kernel("""
+        kernel once(x: f32[N], b: bool, out y: f32[N]) { parallel i in N { if b { y[i] = x[i]; } else { y[i] = 0.0; } } }
+        program twice(x: f32[N], b: bool, out y: f32[N]) { local w: f32[N]; once(x, b, w); once(w, b, y); }
+    """)
+    x, y = Tensor(floats(4)), Tensor(floats(4))
+    for _ in range(3):
+        assert np.array_equal(k(x, True, y).array, x.array)
+    assert len(full) == 1
+    for wrong in (2, 0.5):
+        for arguments in ((x, wrong, y), (x, wrong)):
+            with pytest.raises(vxc.LaunchError, match="`b` is bool"):
+                k(*arguments)
+
+
 def test_an_array_that_was_changed_in_place_is_seen(torch):
     k = vxc.kernel("kernel t(x: f32[M, N], out y: f32[N, M]) { parallel i in N, j in M { y[i, j] = x[j, i]; } }")
     x, y = Tensor(floats(2, 6)), Tensor(np.zeros((6, 2), np.float32))

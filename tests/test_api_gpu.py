@@ -75,6 +75,23 @@ def test_cupy_arrays_and_streams(full):
     assert cupy.array_equal(x[::-2], x[::2] + 1)
 
 
+def test_a_call_captured_by_cupy_replays():
+    cupy = pytest.importorskip("cupy")
+    k = vxc.kernel(SHIFT)
+    x, y = cupy.zeros(1000, cupy.float32), cupy.empty(1000, cupy.float32)
+    k(x, y, 1)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        k(x, y, 1)
+        k(x, y, 2)
+        graph = stream.end_capture()
+        for value in (3, 4):
+            x.fill(value)
+            graph.launch(stream)
+            stream.synchronize()
+            assert bool((y == value + 2).all())
+
+
 @pytest.fixture
 def pycuda():
     """PyCUDA with the primary context current."""
@@ -179,6 +196,24 @@ def test_a_captured_call_replays(torch, text):
         graph.replay()
         torch.cuda.synchronize()
         assert torch.equal(y, x + 1 if text is SHIFT else x * 2 + 1)
+
+
+def test_outputs_that_a_call_allocates_are_as_torch_makes_them(torch):
+    k, x = vxc.kernel(SHIFT), torch.zeros(1000, device="cuda")
+    k(x, 1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = k(k(x, 1), 1)
+    x.fill_(4)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, x + 2)
+    made, like = k(x, 1), torch.empty_like(x)
+    assert (made.device, made.dtype, made.stride(), made.requires_grad) == (like.device, like.dtype, like.stride(), False)
+    with torch.inference_mode():
+        assert k(x, 1).is_inference() and torch.empty_like(x).is_inference()
+    freed = k(x, 1).data_ptr()
+    assert k(x, 1).data_ptr() == freed  # of torch's pool
 
 
 def test_a_program_of_two_launches(torch):

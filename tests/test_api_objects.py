@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from fake_cuda import floats
+from fake_cuda import SHIFT, floats
 
 import vxc
 from vxc.runtime import driver as driver_module
@@ -188,3 +188,13 @@ def test_without_a_driver_it_is_said_once_what_to_install(monkeypatch):
         'E0603: no NVIDIA driver found ("cuda" is only found via system search); '
         'install the NVIDIA display driver, or pass device="cpu", which interprets'
     )
+
+
+def test_a_kernel_that_is_an_attribute_of_a_class_is_no_method():
+    k = vxc.kernel(SHIFT)
+    assert type("Model", (), {"k": k})().k is k
+    assert k.__get__(object(), object) is k  # what a `functools.partial` does there depends on the version of Python
+
+
+def test_what_is_compiled_says_what_it_is():
+    assert repr(vxc.kernel(SHIFT).compile((4,), target="sm_90a")) == "<vxc kernel shift, compiled for sm_90a>"

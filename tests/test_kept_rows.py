@@ -67,6 +67,13 @@ def test_a_row_that_is_overwritten_is_read_again():
     outputs(text, binary=False, x=rows("f32", 40) ** 2)
 
 
+def test_a_row_that_is_dealt_otherwise_is_no_part_of_what_lanes_keep():
+    """16 bytes of `w` are half as many elements as 16 bytes of `x`."""
+    text = """kernel k(x: f16[3, 96], w: f32[3, 96], out y: f32[3, 96], out z: f32[3, 96]) { parallel i in 3 {
+        let a = max(w[i]); let b = sum(x[i]); y[i] = w[i] - b; z[i] = x[i] / a; } }"""
+    outputs(text, binary=False, x=rows("f16", 96), w=rows("f32", 96))
+
+
 def sample(name: str, dtype: str, m: int, n: int) -> Compiled:
     return compile(read_source(SAMPLES / f"{name}.vx"), defines={"T": DTYPES[dtype], "M": m, "N": n}, target="sm_90a")
 

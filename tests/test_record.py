@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +150,13 @@ def test_a_value_is_frozen_and_may_be_copied():
             delattr(one, name)
     for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, x=1)):
         assert copied == one and copied.z == 3 and copied is not one
+
+
+def test_fields_that_do_not_count_in_comparisons_are_those_of_values():
+    """All that a record has is compared, and must have a hash."""
+    wrong = []
+    for path in (Path(__file__).parent.parent / "vxc").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and {"record", "state"} & {d.id for d in node.decorator_list if isinstance(d, ast.Name)}:
+                wrong += [node.name] if "compare=False" in ast.unparse(node) else []
+    assert not wrong

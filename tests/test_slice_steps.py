@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fake_cuda import Tensor, floats
 from test_steps import SIZE, faults, made, plans_of
 
+import vxc
 from vxc.diff import first_difference
 from vxc.driver import compile
 from vxc.interp.ast_interp import run_ast
@@ -87,3 +89,14 @@ def test_nothing_runs_where_no_iteration_would():
     given = {"x": np.zeros((0, 4), np.float32), "y": np.zeros(0, np.float32)}
     for run, code in ((run_ast, compiled.typed), (run_flat, compiled.tile), (run_flat, compiled.plan)):
         assert faults(run, code, given, {"n": 0}) == ("E0735", MESSAGE)
+
+
+def test_calls_that_are_repeated_are_refused_alike(torch):
+    k = vxc.kernel("kernel k(x: f32[M, N], n: i64, out y: f32[M]) { parallel i in M { y[i] = sum(x[i, ::n]); } }")
+    x, y = Tensor(floats(3, 8)), Tensor(np.zeros(3, np.float32))
+    for n in (2, 2, 0, 3, -1, 2):
+        if n > 0:
+            assert np.array_equal(k(x, n, y).array, x.array[:, ::n].sum(1))
+        else:
+            with pytest.raises(vxc.LaunchError, match="E0735: a slice goes by steps of less than 1"):
+                k(x, n, y)

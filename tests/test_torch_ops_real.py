@@ -93,3 +93,25 @@ def test_what_is_wrong_with_a_call_is_said(device):
     op = vxc.kernel(MIXED).as_torch_op("vxc_tests::wrong")
     with pytest.raises(vxc.LaunchError, match="E0705"):
         op(torch.ones(3, 4, device=device), 1.0, torch.ones(5, device=device))
+
+
+SHIFTED = "kernel shifted(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
+
+
+def test_a_kernel_called_within_a_compiled_function_runs_between_its_graphs(device):
+    k, where = vxc.kernel(SHIFTED), {"device": "cpu"} if device == "cpu" else {}
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: k(x * 2, 1, **where) * 3, backend=backend)
+    for _ in range(4):
+        x = torch.randn(100, device=device)
+        assert torch.equal(compiled(x), (x * 2 + 1) * 3)
+    assert len(graphs) == 2  # what is before the kernel, and what is behind it: nothing of vxc
+    bound = k.bind(torch.ones(100, device=device), 1, **where)
+    assert torch.equal(torch.compile(lambda x: bound() + x, backend=backend)(x), x + 2)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="as_torch_op"):
+        torch.compile(lambda x: k(x, 1, **where), backend=backend, fullgraph=True)(x)

@@ -73,7 +73,9 @@ def whole_vectors(nbytes: int) -> int:
 
 @record
 class Peak:
-    """What one card can do at best, without tensor cores: 10^12 operations a second on f32 and on f64, 10^9 bytes of memory a second."""
+    """What one card can do at best, without tensor cores: 10^12 operations a second on f32 and on f64, 10^9 bytes of memory a second;
+    `source` is the document of NVIDIA's that has them.
+    """
 
     device: str
     f32_tera: float
@@ -82,13 +84,19 @@ class Peak:
     source: str
 
 
-# NVIDIA's data sheet or white paper of each card; capabilities whose figures it leaves open or that sources disagree on have no row.
+_A100 = "NVIDIA A100 Tensor Core GPU data sheet 1758950-r4"
+_A6000 = "NVIDIA RTX A6000 data sheet 1454980-r9; f64, 1/64 of f32: NVIDIA Ampere GA102 GPU Architecture white paper"
+_L40S = "NVIDIA L40S data sheet; f64, 1/64 of f32: NVIDIA Ada GPU Architecture white paper"
+_H200 = "NVIDIA H200 Tensor Core GPU data sheet"
+_5090 = "NVIDIA RTX Blackwell GPU Architecture white paper 1.1, which has f64 at 1/64 of f32"
+
+# Capabilities whose figures NVIDIA leaves open, or that its documents disagree on, have no row.
 _PEAKS = {
-    (8, 0): Peak("A100 SXM 80 GB", 19.5, 9.7, 2039, "NVIDIA A100 Tensor Core GPU data sheet"),
-    (8, 6): Peak("RTX A6000", 38.7, 0.605, 768, "NVIDIA RTX A6000 data sheet; f64 at 1/64"),
-    (8, 9): Peak("L40S", 91.6, 1.431, 864, "NVIDIA L40S data sheet; f64 at 1/64"),
-    (9, 0): Peak("H200 SXM", 67.0, 34.0, 4800, "NVIDIA H200 Tensor Core GPU data sheet"),
-    (12, 0): Peak("RTX 5090", 104.8, 1.638, 1792, "NVIDIA RTX Blackwell GPU Architecture; f64 at 1/64"),
+    (8, 0): Peak("A100 SXM 80 GB", 19.5, 9.7, 2039, _A100),
+    (8, 6): Peak("RTX A6000", 38.7, 38.7 / 64, 768, _A6000),
+    (8, 9): Peak("L40S", 91.6, 91.6 / 64, 864, _L40S),
+    (9, 0): Peak("H200 SXM", 67.0, 34.0, 4800, _H200),
+    (12, 0): Peak("RTX 5090", 104.8, 104.8 / 64, 1792, _5090),
 }
 
 

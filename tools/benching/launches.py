@@ -21,23 +21,27 @@ import vxc
 from vxc.runtime.driver import driver
 from vxc.runtime.timing import in_turns
 
-CALLS, ROUNDS, WARM = 1_000, 10, 50
+CALLS, ROUNDS, WARM = 1_000, 30, 50
 KERNEL = "kernel shifted(x: f32[N], out y: f32[N], n: i32) { parallel i in N { y[i] = x[i] + (n as f32); } }"
 CUDA = """
 extern "C" __global__ void shifted(const float* x, float* y, int n) { y[threadIdx.x] = x[threadIdx.x] + (float)n; }
 """
-UNWRITTEN = ("vxc_changing", "vxc_out", "torch_empty")  # leave `y` as it was
+UNWRITTEN = ("vxc_changing", "vxc_shapes", "vxc_out", "torch_empty")  # leave `y` as it was
 
 Way = tuple[str, Callable, tuple]  # implementation, function, arguments
 
 
 def of_vxc(x: Any, y: Any, n: int) -> Iterator[Way]:
-    """A call with torch tensors, with other ones each time, one that allocates its output, one bound to its arguments; the driver alone."""
-    kernel, changing, allocating = (vxc.kernel(KERNEL) for _ in range(3))
+    """A call with torch tensors, with other ones each time, with others of another size each time, one that allocates its output, one bound
+    to its arguments; the driver alone.
+    """
+    kernel, changing, sized, allocating = (vxc.kernel(KERNEL) for _ in range(4))
     bound = kernel.bind(x, y, n)
     yield "vxc", kernel, (x, y, n)
     pairs = itertools.cycle([(x.clone(), y.clone(), n) for _ in range(3)])
     yield "vxc_changing", lambda: changing(*next(pairs)), ()
+    sizes = itertools.cycle([(x[:size].clone(), y[:size].clone(), n) for size in (128, 64)])
+    yield "vxc_shapes", lambda: sized(*next(sizes)), ()
     yield "vxc_out", allocating, (x, n)
     yield "vxc_bound", bound, ()
     call = kernel._calls.checked({"x": x, "y": y, "n": n})
@@ -134,6 +138,7 @@ SAID = {
     "vxc_bound": "`b()`, a bound call",
     "vxc": "`k(x, y, n)` on torch tensors",
     "vxc_changing": "the same with other tensors each time",
+    "vxc_shapes": "the same with tensors of two sizes in turns",
     "vxc_out": "`k(x, n)`, which allocates `y`",
     "torch_empty": "`torch.empty` alone",
     "vxc_cupy": "`k(x, y, n)` on CuPy arrays",

@@ -28,6 +28,9 @@ class Atom:
 
     depth = 0
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 
@@ -40,6 +43,9 @@ class Digit:
     arg: Form
     by: Form
     depth: int = field(default=1, compare=False)
+
+    def __hash__(self) -> int:
+        return hash((self.arg.terms, self.by.terms))
 
     def __str__(self) -> str:
         return f"{_bracketed(self.arg)} {'//' if self.kind == 'div' else '%'} {_bracketed(self.by)}"
@@ -67,6 +73,9 @@ class Form:
     """A sum of integer multiples of monomials; the constant is the multiple of ()."""
 
     terms: frozenset[tuple[Monomial, int]]
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
 
     @staticmethod
     def of(terms: dict[Monomial, int]) -> Form:

@@ -277,7 +277,7 @@ def _by_digits(run: Run) -> Own:
 def _own(element: np.ndarray, exists: np.ndarray, thread: np.ndarray, where: Places) -> Own | None:
     """The slots that are accessed, where each thread holds what it accesses, and its slots follow the digits of its loops."""
     mine = where.thread.take(element, axis=0) == thread[..., None]
-    if not (mine.any(axis=-1) | ~exists).all():
+    if not ((mine[..., 0] if where.replicas == 1 else mine.any(axis=-1)) | ~exists).all():
         return None
     slot = where.slot.take(element, axis=0)
     slot = slot[..., 0] if where.replicas == 1 else np.take_along_axis(slot, mine.argmax(axis=-1)[..., None], axis=-1)[..., 0]

@@ -68,7 +68,10 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
         return found
     regions = Regions.of(kernel.insts)
     offsets = Offsets.of(kernel.params)
+    done = 0  # where what is before has its forms
     for at, inst in enumerate(kernel.insts):
+        if at < done:
+            continue
         count = candidate(inst)
         inside = [kernel.insts[i] for i in regions.body(at)] if count else []
         if inst.attr("deal"):  # element `first + u` instead of `first` + u * lanes, for any shift
@@ -77,9 +80,11 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + shift
         else:
             offsets.define(inst)
-        if any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
+        refused = any(other.op in _REFUSED for other in inside)
+        if not refused and any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
             for other in inside:
                 offsets.define(other)
+            done = regions.end[at]
             wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found).widened(distinct)
             if wide:
                 found.loops[at] = wide
@@ -101,8 +106,6 @@ class _Finder:
 
     def widened(self, distinct: bool) -> WideLoop | None:
         loop = self.loop
-        if any(self.insts[i].op in _REFUSED for i in loop.body):
-            return None
         touched: dict[str, list[int]] = {}
         for i in loop.body:
             for access in accesses(self.insts[i]):

@@ -97,6 +97,9 @@ class Compiled:
         self._calls, self._what = calls, (specialisation, arch)
         self._shapes = {name: view.shape for name, view in views.items()}
 
+    def __repr__(self) -> str:
+        return f"<vxc kernel {self._calls.recipe.name}, compiled for {self._what[1]}>"
+
     @property
     def made(self) -> compiler.Compiled:
         """What the compiler made, step by step. Raises `CompileError`."""

@@ -19,6 +19,7 @@ from vxc.api.fronts import Front, writable
 from vxc.api.libraries import Library, is_array
 from vxc.api.prepared import CODES, ByStream
 from vxc.api.signatures import Signature
+from vxc.api.traced import unseen, untraced
 from vxc.binding import fit_scalar
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import BOOL, DTYPES
@@ -27,10 +28,10 @@ from vxc.runtime.arrays import CPU
 
 
 class Dispatched(partial):
-    """What is called: a `functools.partial`, which passes a call on at the least cost, of `_in_full` or of a fast path."""
+    """What is called: a `functools.partial`, which passes a call on at the least cost, to the fast path or the full way."""
 
     def __new__(cls, *_: Any) -> Dispatched:
-        return super().__new__(cls, _in_full)
+        return super().__new__(cls, _general)
 
     def __init__(self, signature: Signature, calls: Calls) -> None:
         self._signature, self._calls = signature, calls
@@ -38,11 +39,19 @@ class Dispatched(partial):
         self._install(None)
         _ALL.add(self)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Dispatched:
+        """A kernel that is an attribute of a class is no method, whatever a `functools.partial` is in this Python."""
+        return self
+
     def _install(self, front: Front | None) -> None:
         """From now on calls go to a fast path, or, with None, the full way."""
+
+        def in_full(*args: Any, **keywords: Any) -> Any:
+            with translated():
+                return unseen(self._general)(args, keywords)
+
         self._installed = front
-        function, first = (front.call, ()) if front else (_in_full, (self,))
-        self.__setstate__((function, first, {}, vars(self)))
+        self.__setstate__((front.call if front else untraced(in_full), (), {}, vars(self)))
 
     def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return _general(self, args, keywords)
@@ -77,11 +86,6 @@ def _bool(value: Any) -> int:
     if problem:
         raise ValueError(problem)
     return int(fitted)
-
-
-def _in_full(kernel: Dispatched, /, *args: Any, **keywords: Any) -> Any:
-    with translated():
-        return kernel._general(args, keywords)
 
 
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -122,7 +126,7 @@ def bound_away(calls: Calls, given: Mapping[str, Any], options: Mapping[str, Any
 
     def again() -> Any:
         with translated():
-            return away(calls, given, options)
+            return unseen(away)(calls, given, options)
 
     return again
 
@@ -154,7 +158,7 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
 
     step = prepared.single
     if step is None or call.producers:
-        return in_full
+        return untraced(in_full)
     enqueue, success = cuda().raw_launch()
     slot = prepared.slot()
     prepared.pack(slot[0], 0, *call.values)
@@ -178,7 +182,7 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
             raise
 
     again.slot = slot  # held as long as the function
-    return again
+    return untraced(again)
 
 
 _ALL: WeakSet[Dispatched] = WeakSet()

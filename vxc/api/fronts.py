@@ -36,6 +36,7 @@ from vxc.api.arguments import Parameter
 from vxc.api.errors import translated
 from vxc.api.libraries import Library, maker
 from vxc.api.prepared import Prepared
+from vxc.api.traced import untraced
 from vxc.diag import VxcError
 
 _LIMIT = 4096  # remembered calls of a kernel
@@ -79,7 +80,7 @@ class Front:
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
-        self.call = scope["_call"]
+        self.call = untraced(scope["_call"])
         self._keys: tuple[Callable, Callable] = (scope["_full_key"], scope["_short_key"])
 
     def remember(self, values: Mapping[str, Any], prepared: Prepared) -> None:

@@ -255,16 +255,27 @@ def _torch_problem(tensor: Any) -> tuple[str, str] | None:
 
 
 def host_view(array: Any, name: str) -> np.ndarray:
-    """A NumPy array over an array's own memory in the CPU. Raises `VxcError` E0703 for one that is elsewhere."""
+    """A NumPy array over an array's own memory in the CPU. Raises `VxcError` E0703 for one that is elsewhere, E0704 for elements that
+    kernels lack.
+    """
     if isinstance(array, np.ndarray):
         return array
     found = view(array, name)
     if found.device != CPU:
         message = f'argument `{name}` lies on a CUDA device, and device="cpu" runs on arrays in CPU memory'
         raise VxcError(Diagnostic("E0703", message, help="pass NumPy arrays or tensors on the CPU"))
+    if found.dtype is None:
+        raise unread(name, getattr(array, "dtype", "unknown"))
     if package(array) == "torch":
         torch = sys.modules["torch"]
         plain = array.detach().view(getattr(torch, f"uint{8 * found.itemsize}" if found.itemsize < 2 else f"int{8 * found.itemsize}"))
         return plain.numpy().view(found.dtype.numpy)
     with reading(array, name):
-        return np.from_dlpack(array)
+        try:
+            return np.from_dlpack(array)
+        except BufferError:  # bf16 and f8, of which NumPy knows by itself only as elements of arrays that it is given
+            given = np.asarray(array)
+    if given.dtype != found.dtype.numpy:
+        raise unread(name, getattr(array, "dtype", "unknown"))
+    given.flags.writeable = False  # it may be a copy
+    return given

@@ -24,7 +24,7 @@ from vxc.cache.places import key_of, store
 from vxc.cuda import included
 from vxc.cuda.nvrtc import toolchain
 from vxc.diag import Diagnostic, VxcError
-from vxc.record import record
+from vxc.record import record, value
 from vxc.runtime.arrays import ArrayView, write_file
 
 FORMAT = 2  # goes up when a field changes its name or meaning
@@ -53,7 +53,7 @@ class About:
     arch: str
 
 
-@record
+@value
 class Entry:
     """`chosen` is the configuration of one row; `checked` says with what it was checked (`checked_with`). `versions` are those of vxc (of
     its code) and of NVRTC, `origin` says where it is from.
@@ -104,10 +104,10 @@ def checked_with(sample: Mapping[str, Any] | None, expected: Mapping[str, np.nda
 
 def _digest(values: Mapping[str, Any]) -> str:
     found = hashlib.sha256()
-    for name, value in values.items():
-        array = np.asarray(value)
-        data = repr(value).encode() if array.dtype.hasobject else array.tobytes()
-        found.update(f"{name} {type(value).__name__} {array.dtype} {array.shape} {len(data)}\n".encode() + data)
+    for name, given in values.items():
+        array = np.asarray(given)
+        data = repr(given).encode() if array.dtype.hasobject else array.tobytes()
+        found.update(f"{name} {type(given).__name__} {array.dtype} {array.shape} {len(data)}\n".encode() + data)
     return found.hexdigest()
 
 

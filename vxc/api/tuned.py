@@ -21,6 +21,7 @@ from vxc.api.errors import expect, translated
 from vxc.api.kernels import Kernel
 from vxc.api.libraries import is_array
 from vxc.api.problems import Problem, idle, problem_of
+from vxc.api.traced import unseen
 from vxc.api.tune_arguments import Options, axes_of, file_of, options_of
 from vxc.api.tune_record import About, Entry
 from vxc.api.tune_refusals import untunable
@@ -65,7 +66,7 @@ class Tuned:
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         with translated():
-            return self.choose(*args, **keywords)(*args, **keywords)
+            return unseen(self.choose)(*args, **keywords)(*args, **keywords)
 
     def choose(self, /, *args: Any, **keywords: Any) -> Kernel:
         """The kernel for such arguments, its configuration fixed; tunes where nothing is known. Calling that spares looking it up again.

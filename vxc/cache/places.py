@@ -100,7 +100,7 @@ def code_digest() -> str:
         for path in sorted(_sources(str(root))):
             with open(path, "rb", buffering=0) as file:
                 data = file.read()
-            digest.update(f"{os.path.relpath(path, root)} {len(data)}\n".encode() + data)
+            digest.update(f"{path[len(str(root)) + 1 :]} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 

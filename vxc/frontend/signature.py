@@ -29,7 +29,7 @@ def signature(st: State, at: At, params: tuple[syntax.Param, ...], defines: dict
     things: dict[syntax.Param, Symbol | Array] = {}
     for param in params:
         if not param.type.dims:
-            things[param] = _scalar(at, param, defines)
+            things[param] = _scalar(at, param)
     found, fixed = _bind_dims(at, [p for p in params if p.type.dims], defines)
     for param in params:
         if param.type.dims:
@@ -40,7 +40,7 @@ def signature(st: State, at: At, params: tuple[syntax.Param, ...], defines: dict
     return Signature(tuple(things[p] for p in params), found, fixed)
 
 
-def _scalar(at: At, param: syntax.Param, defines: dict[str, Any]) -> Symbol:
+def _scalar(at: At, param: syntax.Param) -> Symbol:
     dtype = dtype_named(at, param.type.name, param.type.span)
     if param.direction != "in":
         hint = f"write `{param.direction} {param.name}: {dtype}[1]`"

@@ -83,7 +83,7 @@ def _pick(st: State, at: At, array: Array, k: int, index: Any, inside: bool) -> 
         if isinstance(step, Const) and step.value < 1:
             fail(at, "E0216", f"a slice by steps of {step.value}", index, help="steps are positive")
         extent = dims.op("ceildiv", dims.op("sub", stop, start, place), step, place)
-    _check_slice(st, at, array, k, start, stop, extent, index.span, inside)
+    _check_slice(st, at, array, k, start, stop, index.span, inside)
     return Pick(start, tidy(st, extent), step)
 
 
@@ -124,7 +124,7 @@ def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Spa
         fail(at, "E0215", message, span, secondary=declared, help="indices count from 0")
 
 
-def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, extent: Expr, span: Span, inside: bool) -> None:
+def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Expr, span: Span, inside: bool) -> None:
     first, last, size = (dims.linear(e, st.forms) for e in (start, stop, array.shape[k]))
     declared = (label(at, array.span, f"`{array.name}` is declared here"),) if array.span else ()
     if inside and first.number is not None and first.number < 0:

@@ -9,6 +9,7 @@ from vxc.fuzz.state import LOOSE_STEPS, STEPS, VOLUME, Context, State
 from vxc.record import record
 
 Made = tuple[list[str], Context]
+Make = Callable[[State, Context], Made | None]
 
 
 @record
@@ -18,7 +19,7 @@ class Production:
     The weights are those in a parallel loop, in no loop over threads or blocks, and in a grid outside of parallel loops.
     """
 
-    make: Callable[[State, Context], Made | None]
+    make: Make
     inside: float
     outside: float
     block: float

@@ -20,6 +20,7 @@ from vxc.frontend.lower import lower
 from vxc.frontend.typed import TypedKernel
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import constructs
+from vxc.fuzz.views import VIEWS, viewed
 from vxc.inputs import Call
 from vxc.ir.alignment import with_alignment
 from vxc.ir.plan import Plan
@@ -34,7 +35,6 @@ UNPROVEN = "E0313"
 INPUTS = "its arguments"
 
 Report = Callable[[str], None]
-Aligned = Mapping[str, bool]
 
 
 @record
@@ -104,7 +104,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
-        found, last = _first(kernel, case.aligned, call, plans, executors, at)
+        found, last = _first(kernel, call, case, plans, executors, at)
     except VxcError as error:
         code = error.diagnostics[0].code
         return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
@@ -116,7 +116,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
 
 
 def _first(
-    kernel: TypedKernel, aligned: Aligned, call: Call, plans: dict[str, Plan], on: Executors, at: Report
+    kernel: TypedKernel, call: Call, case: Case, plans: dict[str, Plan], on: Executors, at: Report
 ) -> tuple[Disagreement | SharedFault | None, Executor]:
     """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
     ran: list[Executor] = []
@@ -129,12 +129,16 @@ def _first(
 
         return replace(executor, run=run)
 
-    found = next(findings(map(announced, _executors(kernel, aligned, plans, on, at)), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, call, case, plans, on, at)), {INPUTS: call}), None)
     return found, ran[-1]
 
 
-def _executors(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
-    yield from step_executors(kernel, _steps(kernel, aligned, plans, on.arch, at))
+def _executors(kernel: TypedKernel, call: Call, case: Case, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
+    yield from step_executors(kernel, _steps(kernel, case.aligned, plans, on.arch, at))
+    at(VIEWS)
+    views = viewed(kernel, call, on.arch, case.seed)
+    if views:
+        yield views
     at(EMIT)
     compiled = Compiled(next(reversed(plans.values())), target(on.arch), kernel, kernel.source)
     compiled.cuda
@@ -143,7 +147,7 @@ def _executors(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], on
         yield replace(gpu, loose={**gpu.loose, **dict.fromkeys(distorted(plans[LOWERING]), {DISTORTED})})
 
 
-def _steps(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
+def _steps(kernel: TypedKernel, aligned: Mapping[str, bool], plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
     """The plan after each step; the first only once the iterations are proven independent, for else results mean nothing."""
     context = Context(target(arch))
     at(LOWERING)

@@ -3,8 +3,8 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `transposes`), tiles (`copies`, `gemm`, `grid`), items (`items`)
-and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `transposes`, `sweeps`), tiles (`copies`, `gemm`, `grid`), items
+(`items`) and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import random
 
 from vxc.dtypes import I64
-from vxc.fuzz.block import Production, block
+from vxc.fuzz.block import Make, Production, block
 from vxc.fuzz.copies import copy_in, copy_out, storage
 from vxc.fuzz.expr import expr
 from vxc.fuzz.gemm import gemm, refill
@@ -25,6 +25,7 @@ from vxc.fuzz.program import Dim, Program
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
+from vxc.fuzz.sweeps import swept
 from vxc.fuzz.transposes import transposed
 
 SIZE = 6  # statements
@@ -51,6 +52,7 @@ STATEMENTS = [
     Production(print_,       0.2, 0.0, 0.1),
     Production(parallel,     2.0, 4.0, 7.0),
     Production(transposed,   0.0, 0.7, 0.0),
+    Production(swept,        0.0, 0.7, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
@@ -72,8 +74,12 @@ def generate(seed: int, size: int = SIZE) -> Program:
     return Program(seed, size, "\n".join([*s.items, ""]), tuple(s.arrays), scalars)
 
 
-def kernel(dice: random.Random, size: int, name: str, tag: str = "", dims: list[Dim] | None = None) -> Kernel:
-    """A kernel of about `size` statements. `tag` keeps its functions apart from another kernel's; `dims` are used where they are given."""
+def kernel(
+    dice: random.Random, size: int, name: str, tag: str = "", dims: list[Dim] | None = None, first: Make | None = None
+) -> Kernel:
+    """A kernel of about `size` statements. `tag` keeps its functions apart from another kernel's; `dims`, and what makes the first
+    nest, are used where they are given.
+    """
     s = State(dice, size, expr, STATEMENTS, tag)
     choose_dims(s, dims)
     names = [Name(d.text, I64, "generic" if d.fixed else "dim") for d in s.dims if d.text.isidentifier()]
@@ -84,7 +90,7 @@ def kernel(dice: random.Random, size: int, name: str, tag: str = "", dims: list[
     choose_generics(s)
     ctx = Context(Level(), tuple(names))
     lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
-    first = s.weighted((parallel, grid, transposed), (10, 10, 1))
+    first = first or s.weighted((parallel, grid, transposed, swept), (10, 10, 1, 2))
     made = None
     while made is None:
         made = first(s, ctx)

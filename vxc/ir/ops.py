@@ -13,6 +13,7 @@ A trailing `?` marks an optional operand, `*` any number; `idx*` is one index fo
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
@@ -50,7 +51,7 @@ class OpDef:
     opens: bool = False
     doc: str = ""
 
-    @property
+    @cached_property
     def pure(self) -> bool:
         """True where the instruction may be folded, shared or dropped: its result depends on its operands alone."""
         return self.name in SCALAR_OPS or self.name in ("cast", "sat", "reinterpret", "ahead")

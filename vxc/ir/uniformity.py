@@ -68,12 +68,12 @@ def _causes(insts: Sequence[Inst], regions: Regions, asked: Iterable[int]) -> li
     todo = [p for p in {regions.parent[i] for i in asked} if p >= 0]
     if not todo:
         return []
-    made: dict[str, list[int]] = {}  # by the name of a value or array: what says what it holds
+    made: dict[str, list[int]] = {}  # by the name of a value, cell or local array: what says what it holds
     leave: dict[int, list[int]] = {}  # loop -> what leaves it
     for i, inst in enumerate(insts):
         if type(inst.result) is Value:
             made[inst.result.name] = [i]
-        if inst.op in _STORES and inst.operands and type(inst.operands[0]) is Buffer:
+        if inst.op in _STORES and _is_private(inst.operands):
             made.setdefault(inst.operands[0].name, []).append(i)
         elif inst.op in TERMINATES:
             leave.setdefault(regions.innermost(i, LOOPS), []).append(i)
@@ -90,6 +90,11 @@ def _causes(insts: Sequence[Inst], regions: Regions, asked: Iterable[int]) -> li
             if type(x) is not Const:
                 todo += made.get(x.name, ())
     return sorted(found)
+
+
+def _is_private(operands: Sequence[Operand]) -> bool:
+    """Whether the first is storage of which each thread has its own."""
+    return bool(operands) and type(operands[0]) is Buffer and operands[0].space in ("cell", "local")
 
 
 class _Flow:
@@ -130,8 +135,8 @@ class _Flow:
             if left >= 0:
                 self.targets[parent].append(left)
         private = None
-        if operands and type(operands[0]) is Buffer and operands[0].space in ("cell", "local"):
-            private = operands[0].name  # storage of which each thread has its own
+        if _is_private(operands):
+            private = operands[0].name
             if op in _STORES:
                 self.targets[parent].append(private)
                 if op == "reduce":

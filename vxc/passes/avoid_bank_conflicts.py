@@ -115,6 +115,11 @@ def _fields(count: int, size: int) -> Iterator[tuple[int, int, int]]:
             turns *= 2
 
 
+def _may_follow(first: tuple[int, ...], field: tuple[int, ...]) -> bool:
+    """Whether two fields are a placement: vectors change places within the rows of both."""
+    return max(first[0] * first[1], field[0] * field[1]) <= min(first[2], field[2])
+
+
 def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> tuple[Placement, str]:
     """The placement of a shared array that takes at most `room` bytes, and what it changes, in words ('' for nothing).
 
@@ -147,8 +152,8 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
             break  # no swizzle that is left takes fewer
     if best and best[0].key[0] > best[0].ideal:
         firsts = {p.run: p.swizzle for p, *_ in reversed(best) if p.swizzle}  # of each size of vector, the best
-        pairs = (Placement(swizzle=(*first, *field)) for first in firsts.values() for field in _fields(count, size))
-        more = sorted((p for p in pairs if p.problem() is None), key=lambda p: p.run < widest)
+        pairs = ((first, field) for first in firsts.values() for field in _fields(count, size) if _may_follow(first, field))
+        more = sorted((Placement(swizzle=(*first, *field)) for first, field in pairs), key=lambda p: p.run < widest)
         for _, group in groupby(more, key=lambda p: (p.run < widest, p.swizzle[:3])):
             best = sorted([best[0], *ordered(*group)], key=attrgetter("key"))
             if best[0].key <= (least, fewest, 6, count):

@@ -74,7 +74,7 @@ def split(site: Site, fresh: Callable[[str], str]) -> tuple[list[Kernel], list[B
     """The kernels that a kernel becomes, in order, and the workspaces, under fresh names, that they share."""
     kernel = site.kernel
     prologue, groups = _grouped(kernel)
-    values = _crossing_values(prologue, groups)
+    values = _crossing_values(groups)
     buffers = _crossing_buffers(groups)
     spaces = {name: Buffer(fresh(f"w{name}"), v.dtype, (Const(1),), "workspace") for name, v in values.items()}
     moved = {name: replace(b, name=fresh(f"w{name}"), shape=b.shape or (Const(1),), space="workspace") for name, b in buffers.items()}
@@ -110,7 +110,7 @@ def _replicable(inst: Inst, values: set[str], written: set[str]) -> bool:
     return (OPS[inst.op].pure or unwritten_param) and all(x.name in values for x in inst.operands if isinstance(x, Value))
 
 
-def _crossing_values(prologue: list[Inst], groups: list[_Group]) -> dict[str, Value]:
+def _crossing_values(groups: list[_Group]) -> dict[str, Value]:
     made: dict[str, Value] = {}
     crossing: dict[str, Value] = {}
     for group in groups:
