@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from everywhere import compiled, outputs
 
 from vxc.diag import VxcError
 from vxc.driver import compile
+from vxc.interp.flat_interp import run_flat
+from vxc.layout.layout import parse
+from vxc.layout.places import places
 from vxc.source import Source
 
 ROWS = """kernel k(x: f32[M, 32], out y: f32[M, 32], out z: f32[M]) {
@@ -90,7 +95,7 @@ WRONG = [
     ("fragment f", "[i, j] -> [i, j % 4]", "`@layout` does not fit `f`: i=0, j=0 and i=0, j=4 both have slot 0 of thread 0"),
     ("fragment f", "[i, j, r in 2] -> [i, j]", "`@layout` does not fit `f`: i=0, j=0, r=0 and i=0, j=0, r=1 both have slot 0 of thread 0"),
     ("fragment f", "[i, j] -> [i - 1, j]", "`@layout` does not fit `f`: i=0, j=0 has thread -1, outside the 32 of the team"),
-    ("fragment f", "[i, j] -> [i ^ j % 4, j]", "`@layout` does not fit `f`: which elements a thread holds is no sum"),
+    ("fragment f", "[i, j] -> [i * 5 % 8 * 2 + j * 3 // 8, j]", "`@layout` does not fit `f`: which elements a thread has is no sum"),
     ("fragment f", "[i, j, k] -> [i, j]", "`@layout` does not fit `f`: it has 3 indices, and the array 2 dimensions"),
     ("fragment f", "[i, j] -> [i, j, 0]", "`@layout` of a fragment gives [thread, slot], not 3 results"),
     ("fragment f", "[i, i] -> [i, 0]", "`i` is named twice in a layout"),
@@ -109,6 +114,91 @@ def test_layouts_that_do_not_fit(array, layout, message):
         compile(Source("k.vx", GRID.format(layout, array)))
     (found,) = caught.value.diagnostics
     assert found.code == "E0235" and found.message.startswith(message) and found.span is not None and found.help
+
+
+OUTSIDE = "kernel k(n: i64, x: f32[4, 8], out y: f32[8, 8]) { LOOP }"
+IN_GRID = OUTSIDE.replace("LOOP", "@threads(32) grid b in 1 { LOOP }")
+INSIDE = IN_GRID.replace("LOOP", "parallel h in 1 { LOOP }")
+STORE = "parallel i in 8, j in 8 { y[i, j] = 1.0; }"
+WRONG_LOOPS = [
+    (IN_GRID, "[i, j] -> [i * 8 + j, 0]", STORE, "`@layout` does not fit `i, j`: i=4, j=0 has thread 32, outside the 32 of the team"),
+    (IN_GRID, "[i, j] -> [i, j % 4]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 and i=0, j=4 both have slot 0 of thread 0"),
+    (IN_GRID, "[i, j] -> [i, j - 1]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 has slot -1"),
+    (IN_GRID, "[i, j] -> [i * 5 % 8 * 2 + j * 3 // 8, j]", STORE, "`@layout` does not fit `i, j`: which iterations a thread has is no sum"),
+    (IN_GRID, "[e] -> [e % 32, e // 32]", STORE, "`@layout` has 1 index, and the loop 2 ranges"),
+    (IN_GRID, "[i, j, r in 2] -> [i, j]", STORE, "`r` counts replicas of an iteration"),
+    (IN_GRID, "[i, j] -> [i * 4 + j]", STORE, "`@layout` of a loop gives [thread, slot], not 1 results"),
+    (IN_GRID, "[i, i] -> [i, 0]", STORE, "`i` is named twice in a layout"),
+    (IN_GRID, "[i] -> [i % 32, i // 32]", "parallel i in n { y[i, 0] = 1.0; }", "`@layout` of a loop whose range of `i` is not known"),
+    (IN_GRID, "[i] -> [i % 32, i // 32]", "parallel i in 3000000 { y[i, 0] = 1.0; }", "`@layout` of a loop is of 3,000,000 iterations"),
+    (OUTSIDE, "[i, j] -> [i, j]", STORE, "`@layout` of a `parallel` loop outside a `grid`"),
+    (INSIDE, "[i, j] -> [i, j]", STORE, "`@layout` of a `parallel` loop inside another one"),
+    (IN_GRID, "[i] -> [i, 0]", "parallel i in 4 { y[i] = cumsum(x[i]); }", "`@layout` does not fit `i`: threads run the scan on line 1"),
+]
+
+
+@pytest.mark.parametrize("text, layout, loop, message", WRONG_LOOPS, ids=[f"{loop} {layout}" for _, layout, loop, _ in WRONG_LOOPS])
+def test_layouts_of_loops_that_do_not_fit(text, layout, loop, message):
+    with pytest.raises(VxcError) as caught:
+        compile(Source("k.vx", text.replace("LOOP", f"@layout({layout}) {loop}")))
+    (found,) = caught.value.diagnostics
+    assert found.code == "E0235" and found.message.startswith(message) and found.span is not None and found.help
+
+
+LOOPS = """kernel k(x: f32[M, 32], out y: f32[M, 32]) {
+    @threads(64) grid b in ceildiv(M, 16) {
+        TILE f: f32[16, 32];
+        @layout(FIRST) parallel i in 16, j in 32 { f[i, j] = if b*16 + i < M { x[b*16 + i, j] } else { 0.0 }; }
+        @layout(SECOND) parallel i in 16, j in 32 { if b*16 + i < M { y[b*16 + i, j] = f[i, j] * 2.0; } }
+    }
+}"""
+QUADS = "[i, j] -> [i % 8 * 4 + j // 2 % 4 + i // 8 * 32, j // 8 * 2 + j % 2]"
+EXCHANGED = "[i, j] -> [(i ^ j) % 32 + i // 8 * 32, i % 8]"
+COLUMNS = "[i, j] -> [j + i % 2 * 32, i // 2]"
+FEW = "[i, j] -> [j // 2, i * 2 + j % 2]"
+
+
+@pytest.mark.parametrize("tile", ["fragment", "shared"])
+@pytest.mark.parametrize("first, second", [(a, b) for a in (QUADS, EXCHANGED, COLUMNS, FEW) for b in (QUADS, EXCHANGED, FEW)])
+def test_loops_go_to_the_threads_that_a_layout_says(tile, first, second):
+    """By the race detector of the simulated threads too: what one loop stores to shared memory, other threads read in the next."""
+    text = LOOPS.replace("TILE", tile).replace("FIRST", first).replace("SECOND", second)
+    x = np.random.default_rng(3).standard_normal((37, 32)).astype(np.float32)
+    assert (outputs(text, x=x)["y"] == 2 * x).all()
+    made = compiled(text)
+    assert sum("threads run the iterations that @layout gives them" in str(r) for r in made.remarks) == (1 if first == second else 2)
+    insts = made.plan.kernels[0].insts
+    apart = first != second
+    assert any(inst.op == "barrier" for inst in insts) == apart, "threads meet where one reads what another has stored"
+    if tile == "fragment":
+        assert any(inst.op == "shared" for inst in insts) == apart
+
+
+@pytest.mark.parametrize("layout", [QUADS, EXCHANGED, COLUMNS, FEW])
+def test_a_thread_runs_what_it_is_given(layout):
+    """Iterations store who runs them."""
+    text = "kernel k(out y: i32[16, 32]) { @threads(64) grid b in 1 { @layout(LAYOUT) parallel i in 16, j in 32 { y[i, j] = 1; } } }"
+    plan = compiled(text.replace("LAYOUT", layout)).after("lower-to-threads")
+    thread = next(inst.result for inst in plan.kernels[0].insts if inst.op == "thread_index")
+    insts = tuple(inst.over((*inst.operands[:-1], thread), None) if inst.op == "store" else inst for inst in plan.kernels[0].insts)
+    found = run_flat(plan.with_kernels([replace(plan.kernels[0], insts=insts)]), {}, {})["y"]
+    assert (found.ravel() == places(parse(layout), (16, 32)).thread[:, 0]).all()
+
+
+def test_iterations_are_counted_from_0_in_every_range():
+    text = """kernel k(inout y: i32[8, 96]) { @threads(96) grid b in 1 {
+        @layout([i, j] -> [j, i]) parallel i in 1..8 step 2, j in 95..-1 step -1 { y[i, j] += (i * 100 + j) as i32; }
+    } }"""
+    wanted = np.zeros((8, 96), np.int32)
+    wanted[1::2] = np.arange(1, 8, 2)[:, None] * 100 + np.arange(96)
+    assert (outputs(text, y=np.zeros((8, 96), np.int32))["y"] == wanted).all()
+
+
+def test_the_fragment_of_a_loop_and_its_own_layout_may_differ():
+    text = LOOPS.replace("TILE", f"@layout({COLUMNS}) fragment").replace("FIRST", QUADS).replace("SECOND", QUADS)
+    x = np.random.default_rng(4).standard_normal((16, 32)).astype(np.float32)
+    assert (outputs(text, x=x)["y"] == 2 * x).all()
+    assert any("f lives in shared memory, not as @layout says: another thread's element" in str(r) for r in compiled(text).remarks)
 
 
 def test_loops_that_others_bind_do_not_store_to_half_the_replicas():

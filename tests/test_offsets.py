@@ -54,3 +54,15 @@ def test_runs_of_consecutive_elements():
     assert run_of(quotient * 64 + form(v), v, 4) == digit("div", form(e) * 4, form(8)) * 64
     assert run_of(quotient * 64 + form(v), v, 16) is None
     assert run_of(digit("div", form(e) + form(v), form(8)) + form(v), v, 4) is None
+
+
+def test_runs_in_digits_of_digits():
+    """As of a tile of 16 columns in one of 64: element e % 64 lies at e % 64 // 16 * 256 + e % 16, in runs of up to 16."""
+    v, e = Atom("v"), Atom("e")
+    element = form(e) * 16 + form(v)
+    column = element - digit("div", element, form(64)) * 64
+    place = digit("div", column, form(16)) * 256 + column - digit("div", column, form(16)) * 16
+    for count in (2, 8, 16):
+        first = run_of(place, v, count)
+        assert first is not None and v not in first.atoms()
+    assert run_of(place, v, 32) is None

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vxc.layout.arrangement import Arrangement, arrangement
-from vxc.layout.digits import fit, total
+from vxc.layout.digits import EXCLUSIVE, SUM, fit, total
 from vxc.layout.layout import flattened, parse, spread
 from vxc.layout.placement import IN_ORDER, Placement
 from vxc.layout.places import Held, held, places, problem, written
@@ -39,16 +39,31 @@ def dealt(draw) -> tuple[str, tuple[int, ...], int]:
     return f"[{dims}] -> [{thread}, {slot}]", (extents[0] - short, extents[1]), threads
 
 
+@st.composite
+def exchanged(draw) -> tuple[str, tuple[int, ...], int]:
+    """A layout of which each bit of thread and slot is the exclusive or of some bits of two indices: all of an invertible matrix."""
+    rows, columns, lanes = draw(st.integers(0, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    bits = [f"i // {1 << k} % 2" for k in range(rows)] + [f"j // {1 << k} % 2" for k in range(columns)]
+    made = [[int(k == n) for k in range(len(bits))] for n in draw(st.permutations(range(len(bits))))]
+    for to, of in draw(st.lists(st.tuples(*[st.integers(0, len(bits) - 1)] * 2), max_size=8)):
+        if to != of:
+            made[to] = [a ^ b for a, b in zip(made[to], made[of])]
+    each = ["(" + " ^ ".join(bit for bit, taken in zip(bits, row) if taken) + ")" for row in made]
+    texts = [" + ".join(f"{x} * {1 << k}" for k, x in enumerate(part)) or "0" for part in (each[:lanes], each[lanes:])]
+    return f"[i, j] -> [{', '.join(texts)}]", (1 << rows, 1 << columns), 32
+
+
 def elements(made: Held, threads: int) -> dict[tuple[int, int], int]:
     """(thread, slot number) -> element, as loops over slots find them: the digits of a slot, and the tests that are asked for."""
-    layout, found = made.layout, {}
+    layout, found, join = made.layout, {}, EXCLUSIVE if made.exclusive else SUM
     owners = layout.evaluate([made.count])[0].reshape(made.count, -1)
     *lower, highest = made.slots
     for thread in range(threads):
-        mine = made.base + int(total(made.thread, np.array(thread)))
+        mine = int(join.into(made.base, total(made.thread, np.array(thread), join)))
         for number, (u, *digits) in enumerate(product(range(highest.radix), *(range(d.radix) for d in reversed(lower)))):
-            first = mine + u * highest.stride
-            e = first + sum(n * d.stride for n, d in zip(digits, reversed(lower)))
+            e = first = int(join.into(mine, u * highest.stride))
+            for n, d in zip(digits, reversed(lower)):
+                e = int(join.into(e, n * d.stride))
             if u >= made.whole:
                 tested = first if made.together else e
                 if made.threads_below and thread >= made.threads_below or (made.below or made.owner) and tested >= made.count:
@@ -57,6 +72,13 @@ def elements(made: Held, threads: int) -> dict[tuple[int, int], int]:
                     continue
             found[thread, number] = e
     return found
+
+
+@given(exchanged())
+def test_every_exchange_of_bits_is_counted(drawn):
+    text, shape, threads = drawn
+    assert problem(parse(text), shape, threads) is None
+    test_what_threads_hold_is_the_inverse_of_a_layout.hypothesis.inner_test(drawn)
 
 
 @given(dealt())
@@ -119,7 +141,7 @@ def test_what_is_no_sum_of_digits_is_none():
     ("[i, j] -> [i, j]", (8,), 32, "it has 2 indices, and the array 1 dimensions"),
     ("[i] -> [i, 0]", (33,), 32, "i=32 has thread 32, outside the 32 of the team"),
     ("[i] -> [i % 4, 0]", (8,), 32, "i=0 and i=4 both have slot 0 of thread 0"),
-    ("[i, j] -> [i ^ j, j]", (4, 4), 32, "which elements a thread holds is no sum of digits of its number and of the slot"),
+    ("[i, j] -> [i ^ j, j]", (4, 5), 32, "which elements a thread has is no sum of digits of its number and of the slot, nor their `^`"),
 ])  # fmt: skip
 def test_problems_of_layouts(text, shape, threads, why):
     assert problem(parse(text), shape, threads)[0] == why

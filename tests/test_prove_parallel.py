@@ -50,6 +50,13 @@ ACCEPTED = {
     "one trip": "kernel k(out y: f32[N]) { parallel i in 0..2 step 2 { y[3] = 1.0; } }",
     "skewed": "kernel k(x: f32[M, N], out y: f32[L, N]) { parallel i in M, j in N { y[i + j, j] = x[i, j]; } }",
     "swizzled": "kernel k(inout y: f32[64]) { parallel i in 64 { y[(i // 8) * 8 + ((i % 8) ^ (i // 8))] = 1.0; } }",
+    "neighbours exchanged": "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i ^ 1] = x[i]; } }",
+    "exchanged by a scalar": "kernel k(x: f32[N], c: i64, out y: f32[N]) { parallel i in N { y[i ^ c ^ 6] = x[i]; } }",
+    "pairs exchanged": "kernel k(x: f32[N], out y: f32[N]) { parallel i in N // 2, j in 2 { y[(i ^ 5) * 2 + j] = x[i]; } }",
+    "exchanged with the inner index": "kernel k(x: f32[N], out y: f32[N]) { parallel i in N // 4, j in 4 { y[(i ^ j) * 4 + j] = x[i]; } }",
+    "exchanged in blocks": """kernel k(x: f32[N], out y: f32[N]) {
+        @threads(128) grid b in N // 128 { serial s in 7 { parallel t in 128 { y[b * 128 + (t ^ s)] = x[t]; } } } }""",
+    "rows swizzled": "kernel k(x: f32[M, 64], out y: f32[M, 64]) { parallel i in M, j in 64 { y[i, j ^ i % 64] = x[i, j]; } }",
     "halves swapped in place": """kernel k(inout x: f32[M, N]) {
         parallel i in M, j in N // 2 { let t = x[i, j]; x[i, j] = x[i, j + N // 2]; x[i, j + N // 2] = t; } }""",
     "mirrored in place": """kernel k(inout x: f32[N]) {
@@ -92,6 +99,18 @@ REFUSED = {
     "downwards": (
         "kernel k(out y: f32[7]) { parallel i in 2..0 step -1 { y[3] = 1.0; } }",
         [COLLIDES + "i=1 and i=2 both write `y[3]`"],
+    ),
+    "halves of exchanged": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[(i ^ 1) // 2] = x[i]; } }",
+        [COLLIDES + "i=0 and i=1 both write `y[0]`"],
+    ),
+    "exchanged with its own digit": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i ^ i % 2] = x[i]; } }",
+        [COLLIDES + "i=0 and i=1 both write `y[0]`"],
+    ),
+    "exchanged runs that are too long": (
+        "kernel k(x: f32[N], out y: f32[N]) { parallel i in N, j in 5 { y[(i ^ 1) * 4 + j] = x[i]; } }",
+        [COLLIDES + "i=0, j=0 and i=1, j=4 both write `y[4]`"],
     ),
     "sum of indices": (
         "kernel k(x: f32[M, N], out y: f32[L]) { parallel i in M, j in N { y[i + j] = x[i, j]; } }",

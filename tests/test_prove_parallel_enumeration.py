@@ -50,6 +50,7 @@ def kernels(draw):
         st.tuples(st.just("*"), st.sampled_from(names), st.sampled_from([2, 3, 4, "N", "M"])),
         st.tuples(st.sampled_from(["//", "%"]), leaves, st.sampled_from([2, 3, 4, "N"])),
         st.tuples(st.sampled_from(["+", "-", "^"]), leaves, leaves),
+        st.tuples(st.just("*"), st.tuples(st.just("^"), leaves, leaves), st.sampled_from([1, 2, 4])),
     )
     index = st.one_of(pieces, st.tuples(st.sampled_from(["+", "-"]), pieces, pieces))
     rank = draw(st.integers(1, 2))
@@ -96,7 +97,7 @@ def conflicts(loops, accesses, sizes: dict[str, int]):
                     yield a, b, element
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=160, deadline=None, derandomize=True)
 @given(kernels())
 def test_verdicts_agree_with_enumeration(kernel):
     loops, accesses = kernel

@@ -90,10 +90,11 @@ OF_BLOCKS = {
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("how", OF_BLOCKS)
 def test_a_block_of_so_many_threads_to_a_row(how, threads, n):
-    """Sums of small integers, which are exact; quotients to the same bits everywhere. Each length is compiled for one number of threads."""
+    """Sums of small integers, which are exact; quotients to the same bits everywhere; machine code that keeps all in registers."""
     text = "kernel k(x: f16[B, {n}], out y: f16[B, {n}], out s: f32[B]) {{ @threads({threads}) grid b in B {{ " + OF_BLOCKS[how] + " }} }}"
-    of_length = THREADS[(LENGTHS + LONG).index(n) % len(THREADS)]
-    made = compiled(text.format(n=n, threads=threads), binary=threads == of_length)
+    made = compiled(text.format(n=n, threads=threads))
+    found = made.binary.kernels["k"]
+    assert (found.spill_stores, found.spill_loads, found.stack) == (0, 0, 0)
     x = np.random.default_rng(n).integers(-9, 10, (1, n)).astype(np.float16)
     agree(made, {"x": x}, [PIPELINE.passes[-1].name])
     assert run_ast(made.typed, {"x": x}, {})["s"].tolist() == x.astype(np.float64).sum(1).tolist()

@@ -174,3 +174,16 @@ def _emitted(name: str) -> list[Counter[str]]:
 def test_the_form_with_a_copy_is_short():
     lines = (SAMPLES / "dequant_u4_copy.vx").read_text().splitlines()
     assert len([line for line in lines if line and not line.startswith(("#", "example"))]) <= 8
+
+
+@pytest.mark.parametrize("beside, attr, value", [(1000, "pitch", (32, 33)), (57080, "swizzle", (1, 32, 32))])
+def test_rows_are_exchanged_where_there_is_no_room_for_gaps(beside, attr, value):
+    """A tile that is read across, beside an array that leaves 32 bytes of what a block may have."""
+    text = f"""kernel k(x: f32[33, 33], out y: f32[33, 33]) {{ @threads(128) grid b in 1 {{
+        shared s: f32[32, 32]; shared big: f32[{beside}];
+        parallel i in 32, j in 32 {{ s[i, j] = x[j, i]; }}
+        parallel i in {beside} {{ big[i] = 0.0; }}
+        parallel j in 32, i in 32 {{ y[i, j] = s[i, j] + big[j]; }}
+    }} }}"""
+    (kernel,) = compile(Source("k.vx", text)).plan.kernels
+    assert next(inst for inst in kernel.insts if inst.op == "shared" and inst.result.name == "s").attr(attr) == value

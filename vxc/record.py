@@ -15,7 +15,7 @@ from typing import Any, NoReturn, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 def record(cls):
-    """Class decorator: as `dataclass(frozen=True)`, for classes without slots whose fields all count in comparisons.
+    """Class decorator: as `dataclass(frozen=True)`, for classes without slots.
 
     What a class defines itself is left as it is.
     """
@@ -140,7 +140,7 @@ def _restore(self: Any, values: Iterable[Any]) -> None:
 
 def _values(self: Any) -> tuple[Any, ...]:
     known = self.__dict__
-    return tuple([known[name] for name in self.__dataclass_fields__])
+    return tuple([known[name] for name, field in self.__dataclass_fields__.items() if field.compare])
 
 
 def _equal(self: Any, other: Any) -> bool:

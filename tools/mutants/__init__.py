@@ -1,9 +1,10 @@
-"""The planted faults: a row each, in five tables. `tools/mutate.py` plants them one at a time in a copy of the repository and looks
+"""The planted faults: a row each, in six tables. `tools/mutate.py` plants them one at a time in a copy of the repository and looks
 who notices.
 """
 
 from __future__ import annotations
 
+from mutants.layouts import LAYOUTS
 from mutants.machines import MACHINES
 from mutants.meaning import MEANING
 from mutants.memory import MEMORY
@@ -11,4 +12,4 @@ from mutants.mutant import Mutant
 from mutants.passes import PASSES
 from mutants.text import TEXT
 
-MUTANTS: tuple[Mutant, ...] = (*PASSES, *MEMORY, *MEANING, *MACHINES, *TEXT)
+MUTANTS: tuple[Mutant, ...] = (*PASSES, *MEMORY, *LAYOUTS, *MEANING, *MACHINES, *TEXT)

@@ -46,7 +46,7 @@ MEMORY = (
     ),
     Mutant(
         "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "a row of a tile is read from where the first one begins",
-        'b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))\n            place', "corner, per_piece(x)))\n            place",
+        'b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))\n        place', "corner, per_piece(x)))\n        place",
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(

@@ -9,6 +9,7 @@ run knows) and everything else being common. `separate` shows that no p != p' so
   intervals  an equation that is always positive, or always negative
   congruence an equation that is never 0 modulo some g: g*q + r with 0 < |r| < g, or a constant that g does not divide;
              e % c and e' % c equal  =>  e and e' lie c*q apart
+  exchange   e ^ c and e' ^ c equal  =>  e and e' equal; the same times g, where what is added to it is less than g
   unit terms x = ... from one equation, put into the others and into loop bounds and conditions
 
 There is no search, so the cost is a few polynomials per pair. Failing to show it means nothing.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
@@ -252,6 +253,7 @@ def _difference(equation: Form) -> tuple[tuple[Form, Form], tuple[Form, Form]] |
 def _impossible(equations: list[Form], limits: list[Form], ranges: Ranges) -> bool:
     """True where an equation (= 0) or a limit (>= 0) has no solution, after solving equations for unit terms."""
     while True:
+        equations = [found for e in equations for found in _exchanged(e, ranges)]
         if any(_never_zero(e, ranges) for e in equations):
             return True
         solved = next(((n, u, e) for n, e in enumerate(equations) if (u := _unit(e))), None)
@@ -261,6 +263,21 @@ def _impossible(equations: list[Form], limits: list[Form], ranges: Ranges) -> bo
         value = e.without(u) * -dict(e.terms)[(u,)]
         equations = _put(equations[:n] + equations[n + 1 :], u, value)
         limits = _put(limits, u, value)
+
+
+def _exchanged(e: Form, ranges: Ranges) -> list[Form]:
+    """What g * (x ^ c) - g * (y ^ d) + r = 0 with |r| < g says: r = 0, and x = y where c and d are the same; any other equation itself."""
+    calls = [(m[0], k) for m, k in e.terms if len(m) == 1 and isinstance(m[0], Call) and m[0].op == "xor"]
+    for (one, k), (two, other) in permutations(calls, 2):
+        rest = e - form(one) * k - form(two) * other
+        if k < 0 or other != -k or not all(ranges.positive(form(k) + x) for x in (rest, -rest)):
+            continue
+        common = next((x for x in one.args if x in two.args), None)
+        if common is not None:
+            left, right = (call.args[call.args[0] == common] for call in (one, two))
+            return [*_exchanged(gather(left - right), ranges), *([rest] if rest != ZERO else [])]
+        return [form(one) - form(two), rest] if rest != ZERO else [e]
+    return [e]
 
 
 def _unit(e: Form) -> Atom | None:

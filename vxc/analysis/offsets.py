@@ -138,10 +138,10 @@ def settled(f: Form, index: Atom, count: int) -> Form:
 
 
 def _fixed(u: Digit, index: Atom, count: int) -> Form | None:
-    by = u.by.value
-    if by is None or by % count or u.arg.coefficient(index) != form(1):
+    by, arg = u.by.value, settled(u.arg, index, count)  # the digit of a digit, as of a row in tiles of tiles
+    if by is None or by % count or arg.coefficient(index) != form(1):
         return None
-    base = u.arg.without(index)
+    base = arg.without(index)
     if index in base.atoms() or any(c % count for _, c in base.terms):
         return None
     return digit("div", base, u.by)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vxc.analysis.forms import ZERO, Atom, Digit, Form, Unknown, atoms_of, digit, form, split
+from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, digit, form, split
 from vxc.record import record
 
 _STEPS = 64  # unknowns eliminated before giving up
@@ -116,7 +116,7 @@ class Ranges:
                     return rest + whole * u.arg
             low, high = self._digit_range(u)
         else:
-            low, high = self.bounds.get(u, (None, None))
+            low, high = self.bounds.get(u) or (self._bits_range(u) if isinstance(u, Call) else (None, None))
         end = low if rises else high
         return None if end is None else rest + k * end
 
@@ -130,6 +130,13 @@ class Ranges:
         by = u.by.value
         floor = form(low // by) if low is not None and by else ZERO if self.nonnegative(u.arg) else None
         return floor, form(high // by) if high is not None and by else None
+
+    def _bits_range(self, u: Call) -> tuple[Form | None, Form | None]:
+        """Of an exclusive or of what is not negative: no bit is set above the highest of either."""
+        if u.op != "xor" or not all(map(self.nonnegative, u.args)):
+            return None, None
+        highs = [self.constants(arg)[1] for arg in u.args]
+        return ZERO, None if None in highs else form((1 << max(highs).bit_length()) - 1)
 
     def constants(self, f: Form) -> tuple[int | None, int | None]:
         """The range of a form as integers, where its ends are constants."""

@@ -107,7 +107,7 @@ def _loop(loop: Loop) -> str:
     index = f" over {', '.join((loop.index, *loop.fused_with))}" if loop.index else ""
     who = {
         "blocks": f"{_lanes(loop.lanes)} each iteration",
-        "lanes": f"{loop.lanes} threads take its iterations in turn",
+        "lanes": f"{loop.lanes} threads share its iterations",
         "teams": f"teams of {loop.lanes} threads take its iterations in turn",
         "all": "all threads of an iteration go through it together",
         "thread": "one thread goes through it alone",

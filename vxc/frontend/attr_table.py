@@ -68,7 +68,7 @@ ATTRS = {
     "independent": AttrRule(("parallel", "grid", "persistent"), "text"),
     "fp": AttrRule(("kernel",), ("exact", "contract", "fast"), ("reduction", "scan", "expression"), "write it before `kernel`"),
     "native": AttrRule(later=("kernel", "reduction", "scan", "expression"), way_out="remove it: 16-bit floats are computed in f32"),
-    "layout": AttrRule(("fragment", "shared"), "layout", ("parallel",), "write it before the fragment that the loop stores to"),
+    "layout": AttrRule(("fragment", "shared", "parallel"), "layout"),
     "target": AttrRule(later=("example",), way_out="remove it: an example is for every architecture"),
 }
 assert all(POSITIONS.keys() >= {*rule.on, *rule.later} and not {*rule.on} & {*rule.later} for rule in ATTRS.values())

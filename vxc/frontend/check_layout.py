@@ -1,24 +1,68 @@
-"""`@layout` of a fragment or shared array: the map as written, checked for the array by enumeration of its elements."""
+"""`@layout` of a fragment, a shared array or a `parallel` loop: the map as written, checked by enumeration of elements or iterations."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from math import prod
 from typing import Any
 
 from vxc.frontend import syntax
-from vxc.frontend.scope import At, fail
-from vxc.frontend.typed import Array
+from vxc.frontend.scope import At, fail, in_block
+from vxc.frontend.typed import Array, Const
+from vxc.ir.facts import trip_count
 from vxc.layout.arrangement import Arrangement
 from vxc.layout.layout import OPERATORS, Dim, Layout, Program
 from vxc.layout.places import problem
 
 Steps = Generator[tuple[Any, At], Any, Any]
-LARGEST = 1 << 20  # elements of an array that a layout is enumerated for
-SAMPLES = {"fragment": "[i, j] -> [i % 8 * 4 + j // 2 % 4, i // 8 * 2 + j % 2]", "shared": "[i, j] -> [i, j ^ i % 8]"}
+LARGEST = 1 << 20  # elements of an array, or iterations, that a layout is enumerated for
+SAMPLE = "[i, j] -> [i % 8 * 4 + j // 2 % 4, i // 8 * 2 + j % 2]"
 
 
 def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
     """The text of the layout, as the IR has it."""
+    shape = tuple(extent.value for extent in array.shape)
+    dims, results = yield from _written(node, shape, f"`{array.name}` is of {{}} elements", at)
+    if array.space == "shared":
+        return _shared(node, array, at, dims, results, shape)
+    layout = _distribution(node, f"a {array.space}", dims, results, at)
+    _refuse(node, array.name, at, problem(layout, shape, at.threads))
+    return str(layout)
+
+
+def layout_of_loop(node: syntax.LayoutMap, loop: syntax.Loop, binders: list, at: At) -> Steps:
+    """The same of a loop, over the numbers of its iterations, which count from 0 in each of its ranges."""
+    if not in_block(at):
+        inside = "parallel" in at.loops
+        where, hint = ("inside another one", "give it to the outer loop") if inside else ("outside a `grid`", "put it in a `grid`")
+        fail(at, "E0235", f"`@layout` of a `parallel` loop {where}, where a block's threads do not share it", node, help=hint)
+    shape = []
+    for binder, (symbol, *bounds) in zip(loop.binders, binders):
+        if not all(isinstance(bound, Const) for bound in bounds):
+            hint = "let it run over literals and generics, and test with `if`"
+            fail(at, "E0235", f"`@layout` of a loop whose range of `{symbol.name}` is not known when compiling", binder, help=hint)
+        shape.append(trip_count(*(bound.value for bound in bounds)))
+    dims, results = yield from _written(node, tuple(shape), "a loop is of {} iterations", at)
+    copied = next((written for dim, written in zip(dims, node.dims) if dim.replicas), None)
+    if copied is not None:
+        fail(at, "E0235", f"`{copied.name}` counts replicas of an iteration", copied, help="an iteration is run by one thread")
+    if len(dims) != len(shape):
+        counts = f"{len(dims)} {'index' if len(dims) == 1 else 'indices'}", f"{len(shape)} range{'s' * (len(shape) > 1)}"
+        fail(at, "E0235", "`@layout` has {}, and the loop {}".format(*counts), node, help="name one index for each range")
+    layout = _distribution(node, "a loop", dims, results, at)
+    _refuse(node, ", ".join(binder.name for binder in loop.binders), at, problem(layout, tuple(shape), at.threads, "iteration"))
+    return str(layout)
+
+
+def _distribution(node: syntax.LayoutMap, what: str, dims: list[Dim], results: list[Program], at: At) -> Layout:
+    if len(results) != 2:
+        hint = f"write `@layout({SAMPLE})`"
+        fail(at, "E0235", f"`@layout` of {what} gives [thread, slot], not {len(results)} results", node, help=hint)
+    return Layout(tuple(dims), *results)
+
+
+def _written(node: syntax.LayoutMap, shape: tuple[int, ...], of: str, at: At) -> Steps:
+    """Dimensions and results, of what is not too large to be enumerated; `of` says what it is, given a size."""
     dims, results = [], []
     for dim in node.dims:
         replicas = 0 if dim.extent is None else (yield from _count(dim, at))
@@ -27,20 +71,10 @@ def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
         dims.append(Dim(dim.name, replicas))
     for result in node.results:
         results.append((yield from _program(result, {dim.name for dim in dims}, at)))
-    shape = tuple(extent.value for extent in array.shape)
-    size = 1
-    for extent in (*shape, *(dim.replicas for dim in dims if dim.replicas)):
-        size *= extent
+    size = prod((*shape, *(dim.replicas for dim in dims if dim.replicas)))
     if size > LARGEST:
-        fail(at, "E0235", f"`@layout` of `{array.name}` is of {size:,} elements", node, help=f"lay out {LARGEST:,} at most")
-    if array.space == "shared":
-        return _shared(node, array, at, dims, results, shape)
-    if len(results) != 2:
-        hint = f"write `@layout({SAMPLES['fragment']})`"
-        fail(at, "E0235", f"`@layout` of a fragment gives [thread, slot], not {len(results)} results", node, help=hint)
-    layout = Layout(tuple(dims), *results)
-    _refuse(node, array, at, problem(layout, shape, at.threads))
-    return str(layout)
+        fail(at, "E0235", f"`@layout` of {of.format(f'{size:,}')}", node, help=f"lay out {LARGEST:,} at most")
+    return dims, results
 
 
 def _shared(node: syntax.LayoutMap, array: Array, at: At, dims: list[Dim], results: list[Program], shape: tuple[int, ...]) -> str:
@@ -49,13 +83,13 @@ def _shared(node: syntax.LayoutMap, array: Array, at: At, dims: list[Dim], resul
         hint = "an element of a shared array lies in one place"
         fail(at, "E0235", f"`{copied.name}` counts replicas of a shared array", copied, help=hint)
     found = Arrangement(tuple(dim.name for dim in dims), tuple(results))
-    _refuse(node, array, at, found.problem(shape))
+    _refuse(node, array.name, at, found.problem(shape))
     return str(found)
 
 
-def _refuse(node: syntax.LayoutMap, array: Array, at: At, wrong: tuple[str, str] | None) -> None:
+def _refuse(node: syntax.LayoutMap, name: str, at: At, wrong: tuple[str, str] | None) -> None:
     if wrong:
-        fail(at, "E0235", f"`@layout` does not fit `{array.name}`: {wrong[0]}", node, help=wrong[1])
+        fail(at, "E0235", f"`@layout` does not fit `{name}`: {wrong[0]}", node, help=wrong[1])
 
 
 def _count(dim: syntax.MapDim, at: At) -> Steps:

@@ -15,6 +15,7 @@ from vxc.frontend import dims, syntax, typed
 from vxc.frontend.attr_table import ORDER, THREADS
 from vxc.frontend.check_attrs import attributes, no_attributes, orders_something
 from vxc.frontend.check_expr import require_bool
+from vxc.frontend.check_layout import layout_of_loop
 from vxc.frontend.check_reduce import TEAM
 from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
@@ -55,6 +56,8 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
         binders.append((yield from _binder(st, binder, inner, node.kind)))
     if position in ("grid", "persistent"):
         _blocks(at, node, binders)
+    if "layout" in attrs:
+        attrs["layout"] = yield from layout_of_loop(attrs["layout"], node, binders, at)
     mark = st.tick()
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
     threads = attrs.get("threads", THREADS) if position in ("grid", "persistent") else at.threads

@@ -21,7 +21,7 @@ ONE = Const(1)
 KINDS = ("parallel", "serial", "unroll")  # the same in the IR
 BLOCKS = ("grid", "persistent")
 EVERY_LEVEL = ("independent", "threads")
-OUTERMOST = ("lanes",)  # they share an iteration of the whole nest
+OUTERMOST = ("lanes", "layout")  # who shares an iteration of the whole nest, who runs it
 
 
 def let(low: Lowering, node: typed.Let, name: str) -> Steps:
@@ -96,7 +96,8 @@ def _kind(low: Lowering, node: typed.Loop) -> str:
 
 
 def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: list[Scalar], outermost: bool, innermost: bool):
-    """One level of a nest. Independence and threads are said of each level, lanes of the outermost, what is left of the innermost."""
+    """One level of a nest. Independence and threads are said of each level, lanes and layout of the outermost, what is left of
+    the innermost."""
     start, stop, step = operands
     if node.scan_order is not None:
         return low.out.scan(stop, order=node.scan_order, name=name)

@@ -35,6 +35,7 @@ UNPROVEN = "E0313"
 INPUTS = "its arguments"
 
 Report = Callable[[str], None]
+Aligned = Mapping[str, bool]
 
 
 @record
@@ -104,7 +105,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
         case = case.fitted(kernel) if fit else case
         call = case.call(kernel)
         plans: dict[str, Plan] = {}
-        found, last = _first(kernel, call, case, plans, executors, at)
+        found, last = _first(kernel, case, call, plans, executors, at)
     except VxcError as error:
         code = error.diagnostics[0].code
         return Outcome(case, None if code == UNPROVEN else Failure("refused", steps[-1], code, str(error)), error)
@@ -116,7 +117,7 @@ def examine(case: Case, executors: Executors = Executors(), *, fit: bool = False
 
 
 def _first(
-    kernel: TypedKernel, call: Call, case: Case, plans: dict[str, Plan], on: Executors, at: Report
+    kernel: TypedKernel, case: Case, call: Call, plans: dict[str, Plan], on: Executors, at: Report
 ) -> tuple[Disagreement | SharedFault | None, Executor]:
     """The first finding, steps taken as far as it needs, and the last executor that ran; `plans` receives what the steps give."""
     ran: list[Executor] = []
@@ -129,11 +130,11 @@ def _first(
 
         return replace(executor, run=run)
 
-    found = next(findings(map(announced, _executors(kernel, call, case, plans, on, at)), {INPUTS: call}), None)
+    found = next(findings(map(announced, _executors(kernel, case, call, plans, on, at)), {INPUTS: call}), None)
     return found, ran[-1]
 
 
-def _executors(kernel: TypedKernel, call: Call, case: Case, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
+def _executors(kernel: TypedKernel, case: Case, call: Call, plans: dict[str, Plan], on: Executors, at: Report) -> Iterator[Executor]:
     yield from step_executors(kernel, _steps(kernel, case.aligned, plans, on.arch, at))
     at(VIEWS)
     views = viewed(kernel, call, on.arch, case.seed)
@@ -147,7 +148,7 @@ def _executors(kernel: TypedKernel, call: Call, case: Case, plans: dict[str, Pla
         yield replace(gpu, loose={**gpu.loose, **dict.fromkeys(distorted(plans[LOWERING]), {DISTORTED})})
 
 
-def _steps(kernel: TypedKernel, aligned: Mapping[str, bool], plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
+def _steps(kernel: TypedKernel, aligned: Aligned, plans: dict[str, Plan], arch: str, at: Report) -> Iterator[tuple[str, Plan]]:
     """The plan after each step; the first only once the iterations are proven independent, for else results mean nothing."""
     context = Context(target(arch))
     at(LOWERING)

@@ -10,6 +10,7 @@ from vxc.dtypes import BOOL, I32, I64
 from vxc.fuzz.access import trips
 from vxc.fuzz.block import Made, affordable, block, indent, nested, repeated
 from vxc.fuzz.expr import expr
+from vxc.fuzz.layouts import loop_layout
 from vxc.fuzz.levels import Binder, Level
 from vxc.fuzz.own import index_name
 from vxc.fuzz.program import Dim
@@ -33,7 +34,7 @@ def parallel(s: State, ctx: Context) -> Made | None:
     volume = prod(max(b.dim.size, 1) for b in binders)
     spread = not depth and not ctx.loose  # over blocks, of which each takes up to eight warps
     rounds = min(8, -(-volume // 32)) if spread else trips(ctx, volume) // ctx.steps
-    if any(text.endswith(" + 1") for text in ranges):  # a triangle stays a loop in a loop
+    if _triangle(ranges):
         rounds *= binders[-1].dim.size
     if volume > ITERATIONS or ctx.volume * volume > 12 * ITERATIONS or not (spread or affordable(ctx, rounds)):
         return None
@@ -43,9 +44,24 @@ def parallel(s: State, ctx: Context) -> Made | None:
     inner = replace(inner, volume=ctx.volume * volume, steps=ctx.steps * rounds)
     lines, inner = block(s, inner, s.random.randint(0, max(0, 4 - 2 * depth)))
     last, inner = (store if s.chance(0.7) else row_store)(s, inner)
-    head = " ".join([*_attributes(s, inner, level, [*lets, *lines, *last]), "parallel"])
+    given = _layout(s, ctx, binders, [*lines, *last]) if ctx.in_block and not _triangle(ranges) else []
+    head = " ".join([*_attributes(s, inner, level, [*lets, *lines, *last]), *given, "parallel"])
     lines = [f"{head} {', '.join(ranges)} {{", *indent([*lets, *lines, *last]), "}"]
     return lines, replace(ctx, ready=ctx.ready | written(s, ctx, inner, level))
+
+
+def _triangle(ranges: list[str]) -> bool:
+    """Whether one range depends on another, so that the nest stays a loop in a loop."""
+    return any(text.endswith(" + 1") for text in ranges)
+
+
+def _layout(s: State, ctx: Context, binders: list[Binder], body: list[str]) -> list[str]:
+    """`@layout` of a nest right in a block, or nothing: of a range that is not full, digits of the extent are not those of iterations, and
+    scans take threads together.
+    """
+    if any("cum" in line for line in body) or len(binders) > 1 and not all(b.full for b in binders):
+        return []
+    return [text for text in (loop_layout(s, ctx, tuple(b.dim for b in binders)),) if text]
 
 
 def _attributes(s: State, inner: Context, level: Level, body: list[str]) -> list[str]:

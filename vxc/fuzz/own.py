@@ -86,8 +86,10 @@ def _factor(dim: Dim) -> str:
 
 
 def _bijection(s: State, level: Level, b: Binder) -> str:
-    ways = [b.name, f"{b.dim.text} - 1 - {b.name}", f"({b.name} + {s.pick((1, 2, 5))}) % ({b.dim.text})", ""]
-    way = s.weighted(ways, [8, 1, 1 if b.dim.size and b.dim.simple else 0, 0.4 if b.dim.size < 128 else 0])
+    ways = [b.name, f"{b.dim.text} - 1 - {b.name}", f"({b.name} + {s.pick((1, 2, 5))}) % ({b.dim.text})"]
+    ways += [f"({b.name} ^ {s.pick((1, 3))})", ""]
+    power = b.dim.fixed and b.dim.size >= 4 and not b.dim.size & b.dim.size - 1
+    way = s.weighted(ways, [8, 1, 1 if b.dim.size and b.dim.simple else 0, 1 if power else 0, 0.4 if b.dim.size < 128 else 0])
     if way:
         return way
     order = next((a for a in s.arrays if a.fill == ("permutation",) and a.dims == (b.dim,)), None)

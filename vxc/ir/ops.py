@@ -87,7 +87,9 @@ _LOOP_ATTRS = (
     ("deal", AttrDef("int")),
     # What it copies from global to shared memory may be under way until its end: no two iterations access one element there.
     ("async", AttrDef("bool")),
-    ("layout", AttrDef("str")),  # stage=team: [number of the iteration] -> [thread, slot] of the team, see vxc/layout
+    # [number of the iteration] -> [thread, slot] of the team, see vxc/layout; of an author's nest at stage=tile, [numbers in each loop]
+    ("layout", AttrDef("str")),
+    ("given", AttrDef("bool")),  # stage=team: the layout is the author's, and threads run the iterations that it says
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
     ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once

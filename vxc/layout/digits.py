@@ -1,10 +1,22 @@
-"""Numbers as sums of digits: value[n] = value[0] + the sum over digits of (n // divisor % radix) * stride."""
+"""Numbers as sums of digits: value[n] = value[0] + the sum over digits of (n // divisor % radix) * stride. Or with `^` for each `+`: the
+digits of what swizzles exchange, which count single bits or bits side by side.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+
+
+class Join(NamedTuple):
+    """How shares make a value: `into` puts one to the others, `out` takes it away again."""
+
+    into: np.ufunc
+    out: np.ufunc
+
+
+SUM, EXCLUSIVE = Join(np.add, np.subtract), Join(np.bitwise_xor, np.bitwise_xor)
 
 
 class Digit(NamedTuple):
@@ -19,19 +31,21 @@ class Digit(NamedTuple):
         return (n // self.divisor if last else n // self.divisor % self.radix) * self.stride
 
 
-def fit(values: np.ndarray) -> tuple[Digit, ...] | None:
-    """The digits whose sum the values are, from `values[0]` on, lowest first; None where they are none. A digit that counts for nothing
-    is there only where it is the highest.
+def fit(values: np.ndarray, join: Join = SUM) -> tuple[Digit, ...] | None:
+    """The digits that make the values, from `values[0]` on, lowest first; None where they are none. A digit that counts for nothing is
+    there only where it is the highest.
     """
-    rest, divisor, found = values - values[0], 1, []
+    rest, divisor, found = join.out(values, values[0]), 1, []
     while len(rest) > 1:
         stride = int(rest[1])
         other = np.flatnonzero(rest != np.arange(len(rest)) * stride)
         radix = int(other[0]) if other.size else len(rest)
+        if join is EXCLUSIVE and other.size:
+            radix = 1 << radix.bit_length() - 1
         missing = -len(rest) % radix
-        filled = np.arange(radix - missing, radix) * stride + rest[len(rest) - radix + missing]
+        filled = join.into(np.arange(radix - missing, radix) * stride, rest[len(rest) - radix + missing])
         block = np.concatenate([rest, filled]).reshape(-1, radix)
-        if (block != block[:, :1] + np.arange(radix) * stride).any():
+        if (block != join.into(block[:, :1], np.arange(radix) * stride)).any():
             return None
         rest = block[:, 0]
         if stride or len(rest) == 1 and found:
@@ -40,7 +54,9 @@ def fit(values: np.ndarray) -> tuple[Digit, ...] | None:
     return tuple(found)
 
 
-def total(digits: tuple[Digit, ...], n: np.ndarray) -> np.ndarray:
-    """The sum of the digits of numbers, without the base; the highest digit is not cut off."""
-    shares = [digit.of(n, last=digit is digits[-1]) for digit in digits]
-    return sum(shares, np.zeros_like(n))
+def total(digits: tuple[Digit, ...], n: np.ndarray, join: Join = SUM) -> np.ndarray:
+    """What the digits of numbers make, without the base; the highest digit is not cut off."""
+    made = np.zeros_like(n)
+    for digit in digits:
+        made = join.into(made, digit.of(n, last=digit is digits[-1]))
+    return made

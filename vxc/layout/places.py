@@ -1,7 +1,7 @@
 """The places of an array's elements, enumerated: the thread and slot of each, and back: the element in each slot of a thread.
 
 `Places` is a layout over an array of known extents. `Held` is its inverse as a formula, element = base + digits of the thread + digits of
-the slot, which is what a loop over a thread's own elements counts by.
+the slot (or with `^` for each `+`), which is what a loop over a thread's own elements counts by.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from vxc.layout.digits import Digit, fit, total
+from vxc.layout.digits import EXCLUSIVE, SUM, Digit, Join, fit, total
 from vxc.layout.layout import Dim, Layout, Program
 from vxc.record import entity, record
 
@@ -61,21 +61,23 @@ def extents_of(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (prod(shape),) if sum(not dim.replicas for dim in layout.dims) == 1 else shape
 
 
-def problem(layout: Layout, shape: tuple[int, ...], threads: int) -> tuple[str, str] | None:
-    """Why a layout is none of an array of this shape in a team of so many threads, and a way out; or None.
+def problem(layout: Layout, shape: tuple[int, ...], threads: int, what: str = "element") -> tuple[str, str] | None:
+    """Why a layout is none of an array (or loop: `what` is an iteration) of this shape in a team of so many threads, and a way out; or
+    None.
 
     Every element has a thread and a slot (totality, ownership), which no other has (injectivity), and the threads can count what they
     hold (coverage).
     """
     given = sum(not dim.replicas for dim in layout.dims)
     if given not in (1, len(shape)):
-        return f"it has {given} indices, and the array {len(shape)} dimensions", "name one index for each dimension"
+        of, dimension = ("array", "dimensions") if what == "element" else ("loop", "ranges")
+        return f"it has {given} indices, and the {of} {len(shape)} {dimension}", f"name one index for each {dimension[:-1]}"
     wrong = layout.check(extents_of(layout, shape), threads)
     if wrong:
-        return wrong, "give each element a thread of the block, and a slot in it that no other has"
+        return wrong, f"give each {what} a thread of the block, and a slot in it that no other has"
     if prod(shape) and held(places(layout, shape), threads) is None:
-        hint = "let thread and slot be sums of digits of the indices, as `i % 8 * 4 + j // 2`"
-        return "which elements a thread holds is no sum of digits of its number and of the slot", hint
+        hint = "let thread and slot be sums of digits of the indices, as `i % 8 * 4 + j // 2`, or exchange powers of two, as `i ^ j % 8`"
+        return f"which {what}s a thread has is no sum of digits of its number and of the slot, nor their `^`", hint
     return None
 
 
@@ -115,7 +117,8 @@ def _term(digit: Digit, name: str, count: int) -> Program:
 
 @record
 class Held:
-    """The elements that a thread holds: base + the digits of its number + those of the slot (`slots`, lowest first, at least one).
+    """The elements that a thread holds: base + the digits of its number + those of the slot (`slots`, lowest first, at least one); with `^`
+    for each `+` where they are `exclusive`.
 
     There are `count` elements. All threads hold all elements of the first `whole` values of the highest slot digit; of the rest one exists
     where `below` (its number is < count), `threads_below` (the thread's number is < that) and `owner` (the layout gives it to this thread)
@@ -132,6 +135,7 @@ class Held:
     threads_below: int = 0
     owner: bool = False
     together: bool = False
+    exclusive: bool = False
 
     @property
     def radices(self) -> tuple[int, ...]:
@@ -147,8 +151,12 @@ class Held:
 @lru_cache(KEPT)
 def held(where: Places, threads: int, run: int = IN_A_ROW) -> tuple[Held, np.ndarray] | None:
     """The inverse for a team, and the elements as an array [slot digits, highest first.., thread], -1 where there is none; None where no
-    such sum of digits gives them. The lowest digit counts at most `run` elements in a row.
+    such digits give them. The lowest digit counts at most `run` elements in a row.
     """
+    return next((found for join in (SUM, EXCLUSIVE) if (found := _held(where, threads, run, join))), None)
+
+
+def _held(where: Places, threads: int, run: int, join: Join) -> tuple[Held, np.ndarray] | None:
     count, replicas = where.thread.shape
     if not count:
         return None
@@ -159,16 +167,16 @@ def held(where: Places, threads: int, run: int = IN_A_ROW) -> tuple[Held, np.nda
     last = int(np.flatnonzero(used)[-1]) + 1
     if not exists[:, first].all() or not used[0]:
         return None
-    by_slot = table[:, first] - table[0, first]
+    by_slot = join.out(table[:, first], table[0, first])
     some = exists.argmax(axis=0)[:last]
-    by_thread = _filled(table[some, np.arange(last)] - by_slot[some], used[:last])
-    slots, thread = fit(by_slot), fit(by_thread) if by_thread is not None else None
+    by_thread = _filled(join.out(table[some, np.arange(last)], by_slot[some]), used[:last], join)
+    slots, thread = fit(by_slot, join), fit(by_thread, join) if by_thread is not None else None
     if slots is None or thread is None or _several(slots, len(by_slot)):
         return None
     slots = _in_a_row(slots, run)
     padded = prod(digit.radix for digit in slots)
     base, numbers = int(by_thread[0]), np.arange(threads)
-    made = base + total(slots, np.arange(padded))[:, None] + total(thread, numbers)
+    made = join.into(join.into(base, total(slots, np.arange(padded), join))[:, None], total(thread, numbers, join))
     exists = np.concatenate([exists, np.zeros((padded - len(exists), threads), bool)])
     if (made[: len(table)][exists[: len(table)]] != table[exists[: len(table)]]).any():
         return None
@@ -177,25 +185,26 @@ def held(where: Places, threads: int, run: int = IN_A_ROW) -> tuple[Held, np.nda
     rest, values = exists[whole * per :], made[whole * per :]
     found = next((tests for tests in _tests(values, numbers, count, last) if np.array_equal(rest, tests[0])), None)
     asked = {} if whole == slots[-1].radix else found[1] if found else {"owner": True}
+    asked |= {"exclusive": True} if join is EXCLUSIVE else {}
     blocks = rest.reshape(-1, per, threads)
     together = bool((blocks == blocks[:, :1]).all())
     table = np.where(exists, made, -1).reshape(*(digit.radix for digit in reversed(slots)), threads)
     return Held(where.layout, count, base, thread, slots, whole, together=together, **asked), table
 
 
-def _filled(values: np.ndarray, used: np.ndarray) -> np.ndarray | None:
+def _filled(values: np.ndarray, used: np.ndarray, join: Join) -> np.ndarray | None:
     """Values for threads between others that hold nothing: as the digits of those before go on. The first and the last are used."""
     values, used = values.copy(), used.copy()
     while not used.all():
         hole = int(used.argmin())
         period = hole + int(used[hole:].argmax())
-        digits = fit(values[:hole])
+        digits = fit(values[:hole], join)
         if digits is None:
             return None
-        more = total(digits, np.arange(hole, period))
+        more = total(digits, np.arange(hole, period), join)
         for start in (n for n in range(0, len(used), period) if used[n]):
             gap = slice(start + hole, start + period)
-            values[gap] = np.where(used[gap], values[gap], values[start] + more[: len(used[gap])])
+            values[gap] = np.where(used[gap], values[gap], join.into(values[start], more[: len(used[gap])]))
             used[gap] = True
     return values
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vxc.analysis.forms import Atom
-from vxc.analysis.offsets import Offsets, run_of
+from vxc.analysis.conditions import ENDS, SAME, kind_of
+from vxc.analysis.forms import Atom, Form
+from vxc.analysis.offsets import Offsets, run_of, settled
 from vxc.analysis.vector_width import BYTES, MEMORY
-from vxc.ir.kernel import GLOBAL, Const, Inst
+from vxc.ir.kernel import GLOBAL, Const, Inst, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 
@@ -87,9 +88,22 @@ def _apart(insts: Sequence[Inst], inside: range) -> bool:
 
 
 def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: Inst) -> set[int]:
-    """Bytes of the elements that each iteration accesses and that follow one another from iteration to iteration."""
-    index, found = Atom(loop.result.name), set()
-    for i in Regions.of(insts).level(inside):
+    """Bytes of the elements that each iteration accesses and that follow one another from iteration to iteration; those under a condition
+    count where it is one of where the element lies, as that a tile ends at the end of an array.
+    """
+    index, found, regions = Atom(loop.result.name), set(), Regions.of(insts)
+    made = {insts[i].result.name: insts[i] for i in inside if type(insts[i].result) is Value}
+
+    def kind(f: Form) -> str | None:
+        moves = settled(f, index, 2)
+        own = {a.name for a in moves.atoms()} & {*made, loop.result.name}
+        return ENDS if run_of(f, index, 2) is not None and own == {loop.result.name} else None if own else SAME
+
+    level = [*regions.level(inside)]
+    for i in level:  # which grows
+        if insts[i].op == "if" and regions.other[i] < 0 and kind_of(insts[i].operands[0], made, offsets.form, kind, lambda f: False):
+            level += regions.level(regions.body(i))
+    for i in level:
         for access in accesses(insts[i]):
             if access.buffer.space in MEMORY and access.buffer.dtype.bits >= 8:
                 f = offsets.linear(access.buffer, access.box)

@@ -39,10 +39,11 @@ class Slotted:
 
 
 def in_slots(kernel: Kernel) -> tuple[Kernel, dict[Value, Slotted]]:
-    """The kernel with tiles in slots, and the loops that run over them, by their index."""
+    """The kernel with tiles in slots, and the loops that run over them, or over those of a layout of the author's, by their index."""
     declared = [inst for inst in kernel.insts if inst.op == "fragment"]
     tiles = {inst.result: places(parse(inst.attr("layout")), tuple(n.value for n in inst.result.shape)) for inst in declared}
-    return _Slots(kernel, tiles).made() if tiles else (kernel, {})
+    given = any(inst.attr("given") for inst in kernel.insts)
+    return _Slots(kernel, tiles).made() if tiles or given else (kernel, {})
 
 
 class _Slots:
@@ -57,6 +58,8 @@ class _Slots:
         self.found: dict[int, tuple[Own | Shuffle, list[Slotted], Buffer, tuple[Operand, ...]]] = {}
         self.loops: dict[Value, Slotted] = {}
         for at, inst in enumerate(kernel.insts):
+            if inst.attr("given"):
+                self._slotted(*self.ownership.runs(at + 1, {}).loops)
             for access in accesses(inst):
                 if access.buffer in tiles:
                     self._find(at, access.buffer, access.box)

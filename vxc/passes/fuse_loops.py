@@ -3,7 +3,8 @@
 Before: stage=tile; parallel loops nest as written.
 After:  where a parallel loop holds nothing but another whose bounds do not depend on it, the two are one, whatever their
         extents; indices are the digits of the flattened index, the innermost fastest. Loops over blocks fuse only with one
-        another, and an inner loop with `lanes` of its own stays. The one loop has the `vector` of the innermost.
+        another, and an inner loop with `lanes` or a `layout` of its own stays. The one loop has the `vector` of the innermost, and the
+        `layout` of the nest over its number. Raises E0235 for a layout of a nest whose extents are not constant, or of another one.
 
     %i = loop 0, %M {.., kind="parallel"}            %0: i64 = mul %M, %N
       %j = loop 0, %N {.., kind="parallel"}          %i = loop 0, %0 {.., kind="parallel"}
@@ -26,6 +27,7 @@ from vxc.ir.ops import DECLARES, OPS
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.given_layouts import over_numbers
 from vxc.passes.nest import dimensions, is_parallel, perfect_nest
 from vxc.passes.prove_parallel_text import source_name
 
@@ -47,7 +49,7 @@ def fuse(kernel: Kernel, context: Context) -> Kernel:
             b.at(inst.loc)
             rewriter.copy_all(insts[i] for i in hoisted)
             _countable(kernel, [insts[i] for i in loops])
-            opened.append(_flatten(b, rewriter, [insts[i] for i in loops], dims))
+            opened.append(_flatten(b, rewriter, kernel, [insts[i] for i in loops], dims))
             fused_ends |= {regions.end[i] for i in loops[1:]}
             names_ = ", ".join(source_name(insts[i].result.name) for i in loops)
             context.applied(f"parallel {names_} are one loop", kernel.name, inst.loc)
@@ -109,7 +111,7 @@ def _countable(kernel: Kernel, loops: list[Inst]) -> None:
         raise VxcError(Diagnostic("E0230", message, kernel.source, kernel.span(loops[0]), help=hint))
 
 
-def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) -> Value:
+def _flatten(b: Builder, rewriter: Rewriter, kernel: Kernel, loops: list[Inst], dims: set[str]) -> Value:
     """Open the one loop and define the indices of all as digits of its index, which it gives."""
     counts = [trips(b, loop, rewriter, dims) for loop in loops]
     constant = [n.value for n in counts if isinstance(n, Const)]
@@ -119,6 +121,8 @@ def _flatten(b: Builder, rewriter: Rewriter, loops: list[Inst], dims: set[str]) 
             total = count if total in (None, Const(1)) else b.emit("mul", total, count)
     outer = loops[0]
     attrs = dict(outer.attrs) | {"vector": loops[-1].attr("vector")}
+    if outer.attr("layout"):
+        attrs["layout"] = over_numbers(kernel, outer, counts)
     index = b.emit("loop", 0, total, name=outer.result.name, **attrs)
     rest = index
     for at in range(len(loops) - 1, -1, -1):

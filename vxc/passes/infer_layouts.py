@@ -25,9 +25,9 @@ from vxc.ir.plan import Plan
 from vxc.layout.layout import flattened
 from vxc.pass_manager import Context, Pass
 from vxc.passes.exchange import Exchanges
-from vxc.passes.given_layouts import arranged, given_layouts
+from vxc.passes.given_layouts import arranged, given_layouts, loops_of_the_author
 from vxc.passes.layout_choice import Choice, Chooser, too_large
-from vxc.passes.layout_roots import shape_of
+from vxc.passes.layout_roots import Layouts, shape_of
 
 
 def infer(kernel: Kernel, context: Context) -> Kernel:
@@ -40,14 +40,15 @@ def infer(kernel: Kernel, context: Context) -> Kernel:
         if inst.op == "fragment" and inst.result.name in large:
             context.missed(f"fragment {inst.result.name} lives in shared memory: {large[inst.result.name]}", kernel.name, inst.loc)
     small = {name: tile for name, tile in tiles.items() if name not in large}
-    chooser = Chooser(kernel, small, given_layouts(kernel))
+    chooser = Chooser(kernel, small, Layouts(given_layouts(kernel), loops_of_the_author(kernel)))
     chosen: list[Choice] = []
     for component, ranked in chooser.components():
         chosen.append(ranked[0])
         _remarks(kernel, chooser, component, ranked, context)
     homes = {name: where for choice in chosen for name, where in choice.layouts.tiles.items() if name not in choice.shared}
-    loops = {at: where for choice in chosen for at, where in choice.layouts.loops.items()}
-    reads = [touch.at for choice in chosen for touch in choice.exchanged]
+    reads = {touch.at for choice in chosen for touch in choice.exchanged}
+    over = {at for at, found in chooser.spreading.inside.items() if any(t.tile in homes and t.at not in reads for t in found)}
+    loops = {at: where for choice in chosen for at, where in choice.layouts.loops.items() if at in over}  # others run as mapped
     exchanges = Exchanges(kernel, chooser.ownership, reads, {name: flattened(w.layout, shape_of(tiles[name])) for name, w in homes.items()})
     moved = {name: replace(tile, space="shared") for name, tile in tiles.items() if name not in homes}
     placed = tuple(_placed(inst, moved, homes, loops.get(at)) for at, inst in enumerate(kernel.insts))

@@ -21,9 +21,13 @@ from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
 
-REGISTERS = 128  # of 4 bytes, that a lane gives one tile at most
-TOGETHER = 48  # the same for all tiles of which teams reduce rows: their unrolled loops need as many again for addresses
-EXCHANGED = 8  # the same for a tile of which other threads read elements through shared memory
+# Registers of 4 bytes that a lane gives at most, as timed on an H200 (tiles of so many registers of each of 128 threads, softmax of their
+# rows or sums with the row read backwards; 2^18 rows of 128 f32): in registers, in shared memory, us.
+#   rows reduced by teams            32: 77, 113    48: 106, 120    64: 99, 150    96: 120, 196    128: 152, 241    192: 219, 338
+#   elements of others exchanged      4: 78, 84      8: 78, 82      12: 69, 81     16: 80, 82      24: 77, 81       32: 83, 83
+REGISTERS = 128  # to one tile: with the addresses of unrolled loops that is 190 of the 255 that there are, with 192 it is 215
+TOGETHER = 128  # to all tiles of which teams reduce rows
+EXCHANGED = 12  # to a tile of which other threads read elements through shared memory: of 14 on, quotients of the row's sum are spilled
 
 NOT_ALL = ("not all threads that hold an element store to it", "not all threads have an element to give to others by a shuffle")
 SEEN = (*GLOBAL, "shared")  # memory that threads share
@@ -49,8 +53,8 @@ class Choice:
 
 
 class Chooser:
-    def __init__(self, kernel: Kernel, tiles: Mapping[str, Buffer], fixed: Mapping):
-        self.kernel, self.tiles, self.fixed = kernel, tiles, fixed
+    def __init__(self, kernel: Kernel, tiles: Mapping[str, Buffer], fixed: Layouts):
+        self.kernel, self.tiles, self.fixed = kernel, tiles, fixed.tiles
         self.ownership = Ownership(kernel)
         self.costs = Costs(self.ownership)
         self.spreading = Propagation(kernel, self.ownership, tiles, fixed)

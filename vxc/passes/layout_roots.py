@@ -2,7 +2,7 @@
 
 A root deals out a tile of any shape. From a tile, the loops that store to it, or read all of it, get their layout, and from these the other
 tiles that they store to; where nothing more follows, the largest tile left gets the root's layout. What a team stores in row scope
-is held by all its lanes. Tiles with a layout of the author's have it under every root.
+is held by all its lanes. Tiles and loops with a layout of the author's have it under every root.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 
 
 class Propagation:
-    """`tiles` are those that may be spread, `fixed` the layouts of the author's."""
+    """`tiles` are those that may be spread, `fixed` the layouts of the author's, of tiles and of loops."""
 
-    def __init__(self, kernel: Kernel, ownership: Ownership, tiles: Mapping[str, Buffer], fixed: Mapping[str, Places]):
+    def __init__(self, kernel: Kernel, ownership: Ownership, tiles: Mapping[str, Buffer], fixed: Layouts):
         self.ownership, self.tiles, self.fixed = ownership, tiles, fixed
         found = ((at, access) for at, inst in enumerate(kernel.insts) for access in accesses(inst) if access.buffer.name in tiles)
         self.touches = [Touch(at, access.buffer.name, access.box, access.mode) for at, access in found]
@@ -129,7 +129,9 @@ class Propagation:
 
     def under(self, root: Root, component: set[str]) -> Layouts:
         """The layouts that follow."""
-        made = Layouts({name: where for name, where in self.fixed.items() if name in component})
+        mine = {at for at, touches in self.inside.items() if touches[0].tile in component}
+        made = Layouts(*({key: x for key, x in known.items() if key in own} for known, own in
+                         ((self.fixed.tiles, component), (self.fixed.loops, mine))))  # fmt: skip
         tried: dict[int, set[str]] = {}  # loop -> the tiles known when no layout followed for it
         while True:
             before = len(made.tiles) + len(made.loops)

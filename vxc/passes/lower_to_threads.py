@@ -46,7 +46,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")

@@ -6,8 +6,9 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         `map="lanes"`, or `map="all"` where each lane must run every iteration: it writes storage private to a lane, or lanes
         work together inside it. Reductions and scans have the layout that their order fixes. The launch has its grid. An
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
-        warp take its iterations. `vector` of a loop over elements says how many in a row a lane may as well take, of one that a thread
-        runs alone how many it takes at a time; of the loop over blocks, so many elements are then a thread's, as `rows` counts.
+        warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements
+        says how many in a row a lane may as well take, of one that a thread runs alone how many it takes at a time; of the loop over
+        blocks, so many elements are then a thread's, as `rows` counts.
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
@@ -18,7 +19,8 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
 
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
-warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks.
+warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks, and
+E0235 for a layout of the author's that does not fit.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.fuse_loops import trips
+from vxc.passes.given_layouts import run_as_given
 from vxc.passes.launches import Launched, Site, each_launch
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
@@ -196,13 +199,18 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
-            if how[i] == "all" or alone or lanes == 1:
+            if inst.attr("layout"):
+                vector, layout = 1, inst.attr("layout")
+                run_as_given(vectors.kernel, inst, [body[p] for p in regions.body(i)], how[i], lanes, vectors.context)
+            elif how[i] == "all" or alone or lanes == 1:
                 vector = vectors.of_own(inst, regions.body(i))
             else:
                 vector = vectors.of(inst, regions.body(i), lanes) if how[i] == "lanes" else 1
             team = lanes if how[i] == "teams" else inst.attr("lanes")
-            inst = inst.with_attrs(map=how[i], layout=layout, lanes=team, vector=_several(vector))
-            if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const):
+            given = True if inst.attr("layout") else None
+            inst = inst.with_attrs(map=how[i], layout=layout, given=given, lanes=team, vector=_several(vector))
+            plain = inst.operands[0] == Const(0) and inst.operands[2:] in ((), (Const(1),))
+            if how[i] in ("lanes", "teams") and not isinstance(inst.operands[0], Const) or given and not plain:
                 counted[regions.end[i]] = _from_0(inst, rewriter, dims)
                 continue
         elif inst.op in ("reduce", "scan"):
@@ -227,17 +235,19 @@ def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
 
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
-    """Inside a loop over lanes or elements: 'lanes' (that thread runs it all). Else 'all' where it writes storage that each
-    lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest.
+    """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it
+    writes storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a
+    layout says who runs it.
     """
     inside = [regions.insts[i] for i in regions.body(loop)]
-    if any(outer.get(p) == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in regions.parents(loop)):
-        return "lanes"
+    around = [*regions.parents(loop)]
+    if any(outer.get(p) == "lanes" or regions.insts[p].op in ("reduce", "scan") for p in around):
+        return "all" if any(outer.get(p) == "lanes" for p in around) else "lanes"
     own = {i.result.name for i in inside if isinstance(i.result, Buffer)}
     stored = (a.buffer for i in inside for a in accesses(i) if "w" in a.mode)
     if any(x.space in ("cell", "local") and x.name not in own for x in stored):
         return "all"
-    if any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
+    if not regions.insts[loop].attr("layout") and any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
         within = any(outer.get(p) == "teams" for p in regions.parents(loop))
         wide = any(i.op in ("reduce", "scan") and i.attr("order")[2] > WARP for i in inside)
         return "teams" if spread_teams and not within and not wide else "all"

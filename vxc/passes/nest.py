@@ -5,6 +5,7 @@ from __future__ import annotations
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.walk import Regions
+from vxc.layout.layout import parse
 from vxc.record import record
 
 
@@ -46,11 +47,13 @@ def nest_of(kernel: Kernel) -> Nest:
 def perfect_nest(insts, regions: Regions, at: int) -> tuple[list[int], list[int], int]:
     """The parallel loop at `at` and those that stand alone in it, outermost first; pure instructions between that may move
     out; where the innermost body begins. Positions in `insts`. Loops over blocks nest only with one another, and a loop with
-    lanes of its own begins a row.
+    lanes or a layout of its own begins a row. A layout is of as many loops as it has indices.
     """
     loops, hoisted = [at], []
+    layout = insts[at].attr("layout")
+    most = len(parse(layout).dims) if layout else len(insts)
     indices: set[str] = set()
-    while is_parallel(insts[loops[-1]]):
+    while is_parallel(insts[loops[-1]]) and len(loops) < most:
         outer = loops[-1]
         indices.add(insts[outer].result.name)
         inside = list(regions.level(regions.body(outer)))
@@ -58,7 +61,8 @@ def perfect_nest(insts, regions: Regions, at: int) -> tuple[list[int], list[int]
         between = inside[:-1]
         used = {x.name for i in inside for x in insts[i].operands if isinstance(x, Value)}
         alone = inside and is_parallel(insts[inner]) and all(OPS[insts[i].op].pure for i in between)
-        if not alone or used & indices or insts[inner].attr("threads") != insts[outer].attr("threads") or insts[inner].attr("lanes"):
+        apart = insts[inner].attr("threads") != insts[outer].attr("threads") or insts[inner].attr("lanes") or insts[inner].attr("layout")
+        if not alone or used & indices or apart:
             break
         hoisted += between
         loops.append(inner)

@@ -31,7 +31,8 @@ def own_elements(
     run = held.run if inner else 1
     strides = [digit.stride for digit in (*held.thread, *inner[run > 1 :], outer)]
     run = run if all(stride % run == 0 for stride in (held.base, *strides)) else 1
-    mine = shares(b, [d._replace(stride=d.stride // run) for d in held.thread], lane, held.base // run)
+    join = "xor" if held.exclusive else "add"
+    mine = shares(b, [d._replace(stride=d.stride // run) for d in held.thread], lane, held.base // run, join)
     known = type(extent.size) is Const
     whole = held.whole if known else 0
     together = held.together if known else len(inner) == (run > 1) and extent.multiple % run == 0
@@ -43,15 +44,16 @@ def own_elements(
             open_.enter_context(b.if_(condition) if uniform is None else b.region("if", condition, uniform=uniform))
 
     def step(u: Scalar, test: bool) -> None:
-        first = b.emit("add", b.emit("mul", u, outer.stride // run), mine)
+        first = b.emit(join, b.emit("mul", u, outer.stride // run), mine)
         first = b.emit("mul", first, run) if run > 1 else first
         with ExitStack() as open_:
             if test and together:
                 tested(open_, first)
             digits = [u]
-            for digit in reversed(inner):
+            for at, digit in reversed([*enumerate(inner)]):
                 w = open_.enter_context(b.loop(0, digit.radix, kind="unroll", name="v"))
-                first = b.emit("add", first, b.emit("mul", w, digit.stride), name=name)
+                beside = at == 0 and run > 1  # what came before is a multiple of the run
+                first = b.emit("add" if beside else join, first, b.emit("mul", w, digit.stride), name=name)
                 digits.append(w)
             if test and not together:
                 tested(open_, first)
@@ -95,14 +97,14 @@ def _conditions(b: Builder, held: Held, extent: Extent, lane: Scalar, e: Scalar)
     return found
 
 
-def shares(b: Builder, digits: Sequence[Digit], n: Scalar, base: int) -> Scalar:
-    """base + the sum of the digits of n, of which the last is not cut off."""
+def shares(b: Builder, digits: Sequence[Digit], n: Scalar, base: int, join: str = "add") -> Scalar:
+    """base + the sum of the digits of n, of which the last is not cut off; or as the instruction `join` puts them together."""
     value: Scalar = Const(base)
     for at, digit in enumerate(digits):
         part = b.emit("floordiv", n, digit.divisor) if digit.divisor > 1 else n
         part = b.emit("mod", part, digit.radix) if at < len(digits) - 1 else part
         part = b.emit("mul", part, digit.stride) if digit.stride != 1 else part
-        value = part if at == 0 and not base else b.emit("add", value, part)
+        value = part if at == 0 and not base else b.emit(join, value, part)
     return value
 
 

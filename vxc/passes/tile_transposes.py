@@ -32,7 +32,8 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.launches import ONCE, Launched, Site, some_launches
 from vxc.passes.nest import Nest, nest_of
 from vxc.passes.prove_parallel_text import source_name
-from vxc.passes.transposed_tiles import LANES, Shape, tiled
+from vxc.passes.transposed_tiles import Shape, tiled
+from vxc.passes.turned_rows import LANES
 from vxc.target import WARP
 
 SIDES = (128, 64, 32)  # elements of a side of a tile: the most that leaves room for two blocks on a multiprocessor

@@ -11,9 +11,10 @@ the same rows of what is stored are neighbours in the grid.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from vxc.analysis.transposes import Staged, Transpose
 from vxc.analysis.vector_width import BYTES
@@ -22,10 +23,10 @@ from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
 from vxc.passes.nest import Nest
+from vxc.passes.turned_rows import LANES, turned, turns
 from vxc.record import record
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 
-LANES = 8  # threads beside one another along what is stored: 128 bytes, and no bank twice
 PIECES = 4  # that a thread copies: fewer keep too little under way, more leave too few threads
 
 
@@ -119,9 +120,9 @@ class _Tiled:
     def _grid(self, stop: Scalar, name: str):
         return self.b.loop(0, stop, kind="parallel", name=name, independent=TILE, threads=self.shape.threads(self.found.staged))
 
-    def _few(self, count: int):
-        """Elements in a row, that are accessed at once where that is possible."""
-        return self.b.loop(0, count, kind="serial", name="v", vector=count, unroll=1)
+    def _few(self, count: int, together: bool = True):
+        """Elements in a row, that are accessed at once where that is possible and asked for."""
+        return self.b.loop(0, count, kind="serial", name="v", vector=count if together else 1, unroll=1)
 
     def _product(self, extents: Sequence[Scalar]) -> Scalar:
         product: Scalar = Const(1)
@@ -178,6 +179,7 @@ class _Tiled:
         b, shape, anchor = self.b.at(self.nest.loops[0].loc), self.shape, self.found.anchor
         shifts = {x: tuple(b.emit("mod", n, per_piece(x)) for n in at) for x, at in places.items() if x.begins % per_piece(x)}
         beside, tall = WARP // LANES, shape.rows // (shape.vector * LANES)
+        orders = {x: alike for x in shifts if (alike := turns(x, self.found, self.nest, shape.vector))}
         with b.loop(0, shape.rows * shape.columns // shape.vector, kind="parallel", name="e", independent=TILE) as e:
             lane, rest = b.emit("mod", e, LANES), b.emit("floordiv", e, LANES)
             side, rest = b.emit("mod", rest, beside), b.emit("floordiv", rest, beside)
@@ -188,10 +190,28 @@ class _Tiled:
                 zero = self._offset(anchor.buffer, anchor.box, Const(0), here)
                 limit = b.emit("add", zero, tile.rows)
                 flat, begin = self._begin(zero, tile.first, b.emit("mul", chunk, shape.vector))
-                with self._few(shape.vector) as v:
-                    at, row = b.emit("add", flat, v), b.emit("add", begin, v)
-                    with b.if_(b.emit("and", b.emit("ge", at, zero), b.emit("lt", at, limit))):
-                        self._body(tile, row, column, self._at(b.emit("add", tile.first, row), here), shifts)
+                load = partial(self._load, tile, column, shifts)
+                with ExitStack() as open_:
+                    if orders:
+                        whole = b.emit("and", b.emit("ge", flat, zero), b.emit("le", b.emit("add", flat, shape.vector), limit))
+                        open_.enter_context(b.if_(whole))
+                        self._turned(tile, begin, here, side, orders, load)
+                        b.else_()
+                    with self._few(shape.vector, together=not orders) as v:
+                        at, row = b.emit("add", flat, v), b.emit("add", begin, v)
+                        with b.if_(b.emit("and", b.emit("ge", at, zero), b.emit("lt", at, limit))):
+                            self._body(self._at(b.emit("add", tile.first, row), here), lambda x: load(x, row))
+
+    def _turned(self, tile: _Tile, begin: Scalar, here: Scalar, side: Scalar, orders: Mapping[Staged, int], load: Callable) -> None:
+        """The body for all elements of a thread, in an order by its column's number in a warp."""
+        b, vector = self.b, self.shape.vector
+        held = {}
+        for x, alike in orders.items():
+            held[x] = turned(b, x, vector, side, alike, lambda number: load(x, b.emit("add", begin, number)))
+        with self._few(vector) as v:
+            row = b.emit("add", begin, v)
+            inner = self._at(b.emit("add", tile.first, row), here)
+            self._body(inner, lambda x: b.emit("load", held[x], v) if x in held else load(x, row))
 
     def _begin(self, zero: Scalar, first: Value, along: Scalar) -> tuple[Scalar, Scalar]:
         """(offset in memory, row of the tile) at which elements are stored that lie `along` behind the boundary where a column of the tile
@@ -202,17 +222,21 @@ class _Tiled:
         flat = b.emit("add", b.emit("mul", b.emit("floordiv", base, bound), bound), along)
         return flat, b.emit("add", b.emit("sub", halo, b.emit("mod", base, bound)), along) if halo else along
 
-    def _body(self, tile: _Tile, row: Value, column: Value, inner: Rewriter, shifts: dict[Staged, tuple[Scalar, Scalar]]) -> None:
-        """One iteration of the nest, at a row and column of the tile; `inner` knows those of the array."""
-        b, staged = self.b, {at: x for x in self.found.staged for at in x.loads}
+    def _body(self, inner: Rewriter, load: Callable[[Staged], Value]) -> None:
+        """One iteration of the nest; `inner` knows its row and column in the array, `load` gives what is staged."""
+        staged = {at: x for x in self.found.staged for at in x.loads}
         for at, inst in enumerate(self.nest.body):
-            b.at(inst.loc)
-            if at not in staged:
+            self.b.at(inst.loc)
+            if at in staged:
+                inner.mapping[inst.result] = load(staged[at])
+            else:
                 inner.copy(inst)
-                continue
-            x, place = staged[at], column
-            if x in shifts:
-                corner, stride = shifts[x]
-                place = b.emit("add", column, b.emit("mod", b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))
-            place = b.emit("add", b.emit("mul", self._line(row, x), per_piece(x)), place)
-            inner.mapping[inst.result] = b.emit("load", tile.arrays[x], place, name=inst.result.name)
+
+    def _load(self, tile: _Tile, column: Value, shifts: Mapping[Staged, tuple[Scalar, Scalar]], x: Staged, row: Scalar) -> Value:
+        """The element of a tile at a row and column of it."""
+        b, place = self.b, column
+        if x in shifts:
+            corner, stride = shifts[x]
+            place = b.emit("add", column, b.emit("mod", b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))
+        place = b.emit("add", b.emit("mul", self._line(row, x), per_piece(x)), place)
+        return b.emit("load", tile.arrays[x], place)
