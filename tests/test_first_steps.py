@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cli_tool import SAMPLES
 
 import vxc
+from vxc.explain.resources import resources_of
 
 SUB = "kernel sub(a: f32[N], b: f32[N], out y: f32[N]) { parallel i in N { y[i] = a[i] - b[i]; } }"
 
@@ -35,3 +37,12 @@ def test_a_decorated_function_of_other_parameters_is_refused(parameters):
 def test_defaults_that_no_call_would_use_are_refused(parameters):
     with pytest.raises(vxc.LaunchError, match="gives `[by]` a default, and a kernel has none; remove `="):
         vxc.jit(documented(parameters))
+
+
+@pytest.mark.parametrize("sample", ["gemm", "transpose", "softmax"])
+def test_shared_bytes_are_those_that_explain_counts(sample):
+    made = vxc.load(f"{SAMPLES}/{sample}.vx", target="sm_90a")
+    made = getattr(made, sample).compile()
+    counted = {name: used.shared_bytes for name, used in resources_of(made.made).items()}
+    assert {name: used.shared for name, used in made.resources.items()} == counted
+    assert (sample == "softmax") == (sum(counted.values()) == 0)

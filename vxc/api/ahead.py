@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vxc.api.arguments import matched
@@ -13,6 +14,7 @@ from vxc.api.libraries import offers
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Specialisation
 from vxc.binding import Described, brief, row_major
+from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType, from_numpy
@@ -134,9 +136,11 @@ class Compiled:
 
     @property
     def resources(self) -> dict[str, Resources]:
-        """By kernel, what it uses: registers a thread, spilled and shared bytes. Raises `CompileError`."""
+        """By kernel, what it uses: registers a thread, spilled bytes, all shared bytes of a block. Raises `CompileError`."""
         with translated():
-            return self._binary.kernels
+            made = self._calls.built(*self._what)
+            dynamic = {kernel_symbol(kernel.name): kernel.attr("shared_bytes", 0) for kernel in made.plan.kernels}
+            return {name: replace(used, shared=used.shared + dynamic.get(name, 0)) for name, used in made.binary.kernels.items()}
 
     def ir(self, after: str | None = None) -> str:
         """The IR after lowering, or after a pass, or at the end (`"final"`). Raises `LaunchError` for a pass that did not run."""
