@@ -20,7 +20,10 @@ def documented(text: str):
     return scope["sub"]
 
 
-@pytest.mark.parametrize("parameters", ["a, b, y", "a, b", "a, b, y=None", "a, b, *, y", "a: float, b: 'any', /", "*args", "*args, **named"])
+SAME = ["a, b, y", "a, b", "a, b, y=None", "a, b, *, y", "a: float, b: 'any', /", "*args", "*args, **named"]
+
+
+@pytest.mark.parametrize("parameters", SAME)
 def test_a_decorated_function_takes_what_its_kernel_takes(parameters):
     a, b = np.float32([3, 5]), np.float32([1, 2])
     assert vxc.jit(documented(parameters))(a, b, device="cpu").tolist() == [2, 3]

@@ -42,7 +42,8 @@ _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
 def _paragraph(d) -> str:
     parts = [d.message, *d.notes, d.help]
-    return f"{d.code}: " + "; ".join(part for part in parts if part)
+    place = f" (`{d.source.slice(d.span).splitlines()[0]}` at {d.place})" if d.code.startswith(_AT_RUN_TIME) and d.source and d.span else ""
+    return f"{d.code}: " + "; ".join(part for part in parts if part) + place
 
 
 def _kind(code: str) -> type[VxcError]:
