@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
+from vxc.api.wording import in_python
 from vxc.diag import Diagnostic, VxcError
 
 
@@ -75,6 +76,7 @@ class translated(ContextDecorator):
         if not isinstance(error, VxcError):
             return
         if not isinstance(error, (CompileError, LaunchError)):
+            error.diagnostics = tuple(map(in_python, error.diagnostics))
             error.__class__ = _kind(error.diagnostics[0].code)  # the same object: raising another would begin a traceback here
             error.__suppress_context__ = True
             if self._kernel and isinstance(error, LaunchError):
