@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from vxc.api.compiling import signatures
+from vxc.api.decorated import check_parameters
 from vxc.api.devices import arch_named
 from vxc.api.errors import expect, translated
 from vxc.api.kernels import Kernel
@@ -87,7 +88,9 @@ def jit(
         def scale(x, y):
             \"\"\"kernel scale(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }\"\"\"
 
-    Of a docstring with several kernels, the one of the function's name. Options and errors as for `load`.
+    Of a docstring with several kernels, the one of the function's name. The function's parameters are those of the kernel, in their order,
+    all or all that are not `out`, without defaults (None for an `out` may stand); or `*args, **kwargs` alone. Annotations are not
+    looked at. Options and errors as for `load`, and `LaunchError` for other parameters.
     """
 
     def made(function: Callable) -> Kernel:
@@ -99,7 +102,9 @@ def jit(
                 raise VxcError(Diagnostic("E0234", f"the function `{function.__name__}` has no docstring", help=hint))
             source = Source(f"<{function.__module__}.{function.__qualname__}>", text + "\n")
             name = function.__name__ if function.__name__ in [k.name for k in signatures(source)[0]] else None
-            return _chosen(source, name, target, debug, maxrregcount)
+            found = _chosen(source, name, target, debug, maxrregcount)
+            check_parameters(function, next(k for k in signatures(source)[0] if k.name == found.name))
+            return found
 
     if function is None:
         return made

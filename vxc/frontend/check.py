@@ -23,6 +23,7 @@ from vxc.frontend.check_expr import EXPRESSIONS
 from vxc.frontend.check_names import NAMES
 from vxc.frontend.check_program import Callees, check_body
 from vxc.frontend.check_stmt import STATEMENTS
+from vxc.frontend.check_workspaces import check_workspaces
 from vxc.frontend.examples import generic_values, read_example, typed_example
 from vxc.frontend.generics import bind_generics
 from vxc.frontend.inline import check_function
@@ -205,7 +206,9 @@ def _program(st: State, job: _Header, at: At, sig: Signature, example: Example |
 
     body = yield from check_body(st, job.kernel.body, at, Callees(job.items.kernels, specialize))
     parts = (body.lets, tuple(body.locals), tuple(body.calls))
-    return TypedProgram(job.kernel.name, sig.params, sig.dims, *parts, st.source, job.kernel.span, example)
+    program = TypedProgram(job.kernel.name, sig.params, sig.dims, *parts, st.source, job.kernel.span, example)
+    st.errors.extend(() if st.errors else check_workspaces(program, at))
+    return program
 
 
 def _function(st: State, fn: syntax.Fn | syntax.Extern, at: At) -> Generator[Any, Any, None]:

@@ -25,6 +25,7 @@ ALL = (TILE, TEAM, THREAD)
 MATHS = (TILE, TEAM)
 ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
+NOT_FILLED = "call the kernel that fills all of it before: the program declares it with nothing in it"
 BACKWARDS = "a slice goes by steps of less than 1"
 HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
 
