@@ -172,7 +172,7 @@ class _Walk:
         self.insts = kernel.insts
         self.regions = Regions.of(kernel.insts)
         self.tokens = _tokens(kernel.insts, self.regions)
-        self.trips = Trips(kernel)
+        self.trips = Trips(kernel, self.regions)
         self.overlaps = _overlaps(kernel.insts)
         modes = _modes(self.tokens)
         self.shared = {b for b, m in modes.items() if ("w" in m and len(m) > 1) or self.overlaps.get(b)}
