@@ -76,6 +76,12 @@ def test_what_follows_the_loop_waits_for_all_its_trips():
     check(text, X[::-1], X)
 
 
+def test_what_follows_a_loop_waits_for_the_trip_that_left_it():
+    """The other trips end behind a barrier, for d."""
+    text = filled("r*128 + t", more="if r == 5 { break; } parallel i in 64 { d[i] = 5; } parallel i in 64 { z[i] = d[63 - i]; }")
+    check(text, np.where(np.arange(1024) < 6 * 128, X, 0)[::-1], X)
+
+
 def test_a_read_of_what_another_trip_wrote_waits():
     """The writes alone are apart."""
     text = filled("r*128 + t", more="if r > 0 { parallel u in 128 { y[u] = s[r - 1, u // 16, 15 - u % 16]; } }")

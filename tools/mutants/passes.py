@@ -40,7 +40,7 @@ PASSES = (
     Mutant(
         "barrier-trips-apart-behind", "passes/place_barriers.py", "what follows a loop is taken for a trip of it",
         "at > self.regions.end[other.loop] or not", "not",
-        ("test_trips_apart.py::test_what_follows_the_loop_waits_for_all_its_trips",),
+        ("test_trips_apart.py::test_what_follows_a_loop_waits_for_the_trip_that_left_it",),
     ),
     Mutant(
         "shared-overlap-of-live-arrays", "passes/plan_shared.py", "of two arrays alive at once, only the one that starts first counts",
