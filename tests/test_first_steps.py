@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cli_tool import SAMPLES
+from cli_tool import vxc as command
 
 import vxc
 from vxc.explain.resources import resources_of
@@ -115,3 +116,9 @@ def test_advice_is_in_the_words_of_python(call, words):
     with pytest.raises(vxc.VxcError) as caught:
         call()
     assert words in str(caught.value) and not re.search(r"\B-D |--arch|-k ", str(caught.value))
+
+
+def test_the_first_kernel_of_the_readme_works_when_it_is_saved():
+    first = re.search(r"^```\n(kernel .*?)^```", (SAMPLES.parent / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    got = command("run", "-", "--on", "flat", "--check", stdin=first[1])
+    assert got.status == 0 and "check: equal to ast to the bit" in got.out and command("check", "-", stdin=first[1]).err == ""
