@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -37,6 +38,12 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return import_module(f"vxc.cli.{name}").command if name in COMMANDS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        near = get_close_matches(args[0], COMMANDS, 1)
+        if near and args[0] not in COMMANDS:
+            ctx.fail(f"No such command '{args[0]}'; did you mean `vxc {near[0]}`?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
         try:

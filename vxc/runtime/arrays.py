@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -203,7 +204,9 @@ def read_array(path: str, name: str, dtype: DType | None = None) -> np.ndarray:
         with open(file, "rb") as opened:
             loaded = _load(opened, key)
     except OSError as error:
-        raise _unreadable(name, path, error.strerror or str(error), "check the path; arrays can also be made up: rand:f32[8,64]") from None
+        near = get_close_matches(path.partition(":")[0], GENERATORS, 1) if ":" in path else []
+        hint = f"did you mean {near[0]}:{path.partition(':')[2]}?" if near else "check the path; arrays can also be made up: rand:f32[8,64]"
+        raise _unreadable(name, path, error.strerror or str(error), hint) from None
     except (ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
         cause = str(error.args[0] if isinstance(error, KeyError) else error).partition("\n")[0]
         raise _unreadable(name, path, cause, "give a .npy or .npz file written by numpy.save or numpy.savez") from None
