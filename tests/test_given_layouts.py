@@ -145,7 +145,7 @@ IN_GRID = OUTSIDE.replace("LOOP", "@threads(32) grid b in 1 { LOOP }")
 INSIDE = IN_GRID.replace("LOOP", "parallel h in 1 { LOOP }")
 STORE = "parallel i in 8, j in 8 { y[i, j] = 1.0; }"
 WRONG_LOOPS = [
-    (IN_GRID, "[i, j] -> [i * 8 + j, 0]", STORE, "`@layout` does not fit `i, j`: i=4, j=0 has thread 32, outside the 32 threads of the block"),
+    (IN_GRID, "[i, j] -> [i * 8 + j, 0]", STORE, "`@layout` does not fit `i, j`: i=4, j=0 has thread 32, outside the 32 threads"),
     (IN_GRID, "[i, j] -> [i, j % 4]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 and i=0, j=4 both have slot 0 of thread 0"),
     (IN_GRID, "[i, j] -> [i, j - 1]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 has slot -1"),
     (IN_GRID, "[i, j] -> [i * 5 % 8 * 2 + j * 3 // 8, j]", STORE, "`@layout` does not fit `i, j`: which iterations a thread has is no sum"),

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Any, Union
 
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError, listed, suggestion
 from vxc.dtypes import DType
 from vxc.frontend import syntax
 from vxc.frontend.check_assign import ASSIGNMENTS
@@ -30,7 +30,7 @@ from vxc.frontend.inline import check_function
 from vxc.frontend.items import Items, Resolve, collect, read_beside
 from vxc.frontend.node import walk
 from vxc.frontend.rows import check_uses
-from vxc.frontend.scope import At, Scope, State, suggestion
+from vxc.frontend.scope import At, Scope, State
 from vxc.frontend.selection import no_kernel
 from vxc.frontend.signature import Signature, signature
 from vxc.frontend.typed import Example, TypedKernel

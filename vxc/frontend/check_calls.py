@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
+from vxc.diag import suggestion
 from vxc.dtypes import BOOL, DTYPES, F32, I64
 from vxc.frontend import syntax
 from vxc.frontend.check_args import SCAN_CALLS, arity, is_reduction, named
@@ -13,7 +14,7 @@ from vxc.frontend.check_expr import BINARY, UNARY, apply, choose, fold, require_
 from vxc.frontend.check_reduce import reduction, scan
 from vxc.frontend.foreign import FUNCTIONS as FOREIGN
 from vxc.frontend.inline import FnBody, body, inline
-from vxc.frontend.scope import At, State, dtype_named, fail, suggestion
+from vxc.frontend.scope import At, State, dtype_named, fail
 from vxc.frontend.typed import Cast, Op
 from vxc.frontend.values import Value, assign, settle, stored
 from vxc.semantics import REDUCTIONS, SCALAR_OPS

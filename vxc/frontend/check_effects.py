@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from vxc.diag import suggestion
 from vxc.dtypes import F32, F64, I32, I64, U32, U64, DType
 from vxc.frontend import syntax, typed
 from vxc.frontend.check_args import arity, named
@@ -15,7 +16,7 @@ from vxc.frontend.check_expr import require_bool
 from vxc.frontend.check_tiles import TILES
 from vxc.frontend.foreign import STATEMENTS as FOREIGN
 from vxc.frontend.rows import Row, extents_of, fit, indices
-from vxc.frontend.scope import At, State, fail, suggestion
+from vxc.frontend.scope import At, State, fail
 from vxc.frontend.subscripts import picks, place
 from vxc.frontend.values import assign, settle
 

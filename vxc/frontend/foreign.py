@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
+from vxc.diag import suggestion
 from vxc.dtypes import DTYPES
 
 TOKENS = {
@@ -35,14 +35,14 @@ ARGUMENTS = {"dim": "an axis is named `axis`: `sum(x, axis = 1)`", "keepdim": "a
 ARGUMENTS["keepdims"] = ARGUMENTS["keepdim"]
 
 _TYPE = "|".join(sorted({*TYPES, *DTYPES, "auto", "const"}, key=len, reverse=True))
-_CONSTRUCTS = tuple((re.compile(rf"(?:{before})$"), re.compile(after), instead) for before, after, instead in (
+_CONSTRUCTS = (
     (r"\*\s*", r"\*", "write `pow(x, y)`, or `x * x`, for a power"),
     (rf"\(\s*({_TYPE})\s*\)\s*", r"[\w(]", "write `x as {0}` to convert"),
     (rf"(?<![\w(,:])({_TYPE})\s+", r"[A-Za-z_]", "write `let a = ..;`, or `var` if it changes; types follow the name, as in `let a: {0}`"),
     (r"\bfor\s*\([^;]*", r"\w", "write `serial i in 0..n {{ }}`"),
     (r"=[^=;]*[\w)\]]\s*", r"if\b.*\belse\b", "write `if c {{ a }} else {{ b }}`"),
     (r"\b(?:let|var)\s+(\w+\s*:\s*\w+\s*\[[^\];]*\])\s*", r";", "an array is declared with `local`: `local {0};`"),
-))  # fmt: skip
+)  # fmt: skip
 """What stands before the token that fits nowhere, on its line; what begins with the token; and what to write, {0} a group of the first."""
 
 _HEADS = ("parallel", "serial", "grid", "unroll", "pipelined", "persistent", "shared", "fragment", "local", "while", "return")
@@ -53,12 +53,11 @@ def construct(text: str, place: int) -> str:
     start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
     before, after = text[start:place], text[place : end if end >= 0 else len(text)]
     for found, follows, instead in _CONSTRUCTS:
-        match = found.search(before[-200:])
-        if match and follows.match(after[:400]):
+        match = re.search(rf"(?:{found})$", before[-200:])
+        if match and re.match(follows, after[:400]):
             groups = [TYPES.get(group, "f32" if group in ("auto", "const") else group) for group in match.groups()]
             return instead.format(*groups)
     word = re.search(r"([a-z]+)\s+$", before)
     if word and re.match(r"\w+\s*(in\b|:)", after):
-        near = difflib.get_close_matches(word[1], _HEADS, 1, 0.7)
-        return f"did you mean `{near[0]}`?" if near and near[0] != word[1] else ""
+        return suggestion(word[1], _HEADS) if word[1] not in _HEADS else ""
     return ""

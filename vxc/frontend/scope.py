@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, NoReturn
 
-from vxc.diag import Diagnostic, Label, VxcError
+from vxc.diag import Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.foreign import TYPES
@@ -132,14 +131,6 @@ def label(at: At, where: Any, text: str) -> Label:
 def count(n: int, what: str) -> str:
     """`1 dimension`, `2 dimensions`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A help line naming what was probably meant."""
-    known = [*known]
-    same = [other for other in known if other.lower() == name.lower()]
-    close = same or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean `{close[0]}`?" if close else otherwise
 
 
 def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:

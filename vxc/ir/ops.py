@@ -232,6 +232,8 @@ def accesses(inst: Inst) -> tuple[Access, ...]:
     if not indexed:
         return tuple(Access(buffer, (), mode) for buffer, mode in zip((x for x in inst.operands if type(x) is Buffer), modes))
     found, at, operands = [], 0, inst.operands
+    if len(modes) == 1:
+        return (Access(operands[0], operands[1 : 1 + len(operands[0].shape)], modes[0]),)
     for mode in modes:
         buffer = operands[at]
         after = at + 1 + len(buffer.shape)

@@ -14,14 +14,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from vxc.binding import row_major
-from vxc.diag import Diagnostic, VxcError, unwritable
+from vxc.diag import Diagnostic, VxcError, suggestion, unwritable
 from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.record import value
 from vxc.runtime.generate import GENERATORS, generate_text
@@ -204,8 +203,8 @@ def read_array(path: str, name: str, dtype: DType | None = None) -> np.ndarray:
         with open(file, "rb") as opened:
             loaded = _load(opened, key)
     except OSError as error:
-        near = get_close_matches(path.partition(":")[0], GENERATORS, 1) if ":" in path else []
-        hint = f"did you mean {near[0]}:{path.partition(':')[2]}?" if near else "check the path; arrays can also be made up: rand:f32[8,64]"
+        hint = "check the path; arrays can also be made up: rand:f32[8,64]"
+        hint = suggestion(path.partition(":")[0], GENERATORS, hint) if ":" in path else hint
         raise _unreadable(name, path, error.strerror or str(error), hint) from None
     except (ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
         cause = str(error.args[0] if isinstance(error, KeyError) else error).partition("\n")[0]
