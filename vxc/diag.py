@@ -248,7 +248,8 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A help line naming what was probably meant."""
     from difflib import get_close_matches  # once something is wrong
 
-    near = get_close_matches(name, [*known], 1)
+    words = [*known]
+    near = [word for word in words if word.lower() == name.lower()] or get_close_matches(name, words, 1)
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 
