@@ -112,13 +112,13 @@ LONGER = "kernel longer(x: f32[N], out y: f32[N + 1]) { parallel i in N { y[i] =
     ("text", "defines", "right", "shapes", "words"),
     [
         (SCALE, {}, [F32], [(4,), (5,)], "dimension 0 of `y` is 5, but dimension 0 of `x` makes N = 4"),
-        (SCALE, {}, [F32], [(2**70,)], "a shape has a size of 1180591620717411303424; sizes are at most 140,737,488,355,328"),
+        (SCALE, {}, [F32], [(2**70,)], "the shape of `x` has a size of 1180591620717411303424; sizes are at most 140,737,488,355,328"),
         (SCALE, {}, [F32], [vxc.ShapeDtype((4,), "f64")], "`x` holds float64, but f32 is declared"),
-        (SCALE, {"N": 6}, [(6,)], [(7,)], "dimension 0 of `x` is 7, but 6 is declared"),
-        (ADD, {}, HALVES, [HALVES[0], F32], "`z` holds float32, but f16 is declared"),
-        (ADD, {}, HALVES, [*HALVES, F32], "`y` holds float32, but f16 is declared"),
+        (SCALE, {"N": 6}, [(6,)], [(7,)], "dimension 0 of `x` is 7, but N = 6 is defined"),
+        (ADD, {}, HALVES, [HALVES[0], F32], "`z` holds float32, but `x` makes T = f16"),
+        (ADD, {}, HALVES, [*HALVES, F32], "`y` holds float32, but `x` makes T = f16"),
         (ADD, {}, HALVES, [HALVES[0], vxc.ShapeDtype((5,), "f16")], "dimension 0 of `z` is 5"),
-        (ADD, {"T": "f16"}, HALVES, [vxc.ShapeDtype((4, 8), "f32"), HALVES[1]], "`x` holds float32, but f16 is declared"),
+        (ADD, {"T": "f16"}, HALVES, [vxc.ShapeDtype((4, 8), "f32"), HALVES[1]], "`x` holds float32, but T = f16 is defined"),
         (LONGER, {}, [(4,), (5,)], [(4,), (9,)], "dimension 0 of `y` is N + 1; here the two sides are 9 and 5"),
     ],
 )

@@ -33,6 +33,22 @@ def test_a_line_for_each_kernel():
     assert got.out == "".join(f"<stdin>: {name}: {places} agree on 4 sets of inputs\n" for name in ("dbl", "inc"))
 
 
+PROGRAM = """\
+kernel dbl(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = 2.0 * x[i]; } }
+program quad(x: f32[N], out y: f32[N]) { local w: f32[N]; dbl(x, w); dbl(w, y); }
+"""
+
+
+def test_what_has_no_example_is_noted_where_others_have_one():
+    got = vxc("diff", "-", stdin=PROGRAM + "example quad(x = rand(f32, 8));")
+    assert got.status == 0 and got.out.startswith("<stdin>: quad: ast, flat") and got.out.count("\n") == 1
+    assert "<stdin>: dbl has no `example` line and is not compared by itself: add `example dbl(x = rand(f32, 64));`" in got.err
+    assert [r["kernel"] for r in json.loads(vxc("diff", "--json", "-", stdin=PROGRAM + "example quad(x = rand(f32, 8));").out)] == ["quad"]
+    for arguments, text in (((), PROGRAM), (("-k", "dbl"), PROGRAM + "example quad(x = rand(f32, 8));")):
+        got = vxc("diff", "-", *arguments, stdin=text)
+        assert got.status == 1 and "error[E0708]: `dbl` has no `example` line" in got.err and not got.out
+
+
 @pytest.mark.parametrize("name", ["softmax", "histogram", "scatter", "cross_entropy", "dropout"])
 def test_samples_agree(name):
     assert vxc("diff", SAMPLES / f"{name}.vx", "--seed", "7").status == 0

@@ -55,6 +55,21 @@ def test_ranges_are_tight(op, a, b, expected):
     assert ranges(builder.build("k", [x, y]), {"x": a, "y": b})[result.name] == expected
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 7, -1, -3])
+@pytest.mark.parametrize("start, stop", [((0, 0), (10, 10)), ((3, 3), (10, 10)), ((-2, -2), (0, 9)), ((1, 4), (9, 9)), ((5, 5), (-4, 2))])
+def test_ranges_of_loops(start, stop, step):
+    """They hold every index, and of constant bounds the first and the last."""
+    a, z = Value("a", I64), Value("z", I64)
+    b = Builder("az")
+    with b.loop(a, z, step, kind="serial") as i:
+        pass
+    low, high = ranges(b.build("k", [a, z]), {"a": start, "z": stop})[i.name]
+    every = [at for x in range(start[0], start[1] + 1) for y in range(stop[0], stop[1] + 1) for at in range(x, y, step)]
+    assert all(low <= at <= high for at in every)
+    if every and start[0] == start[1] and step > 0:
+        assert (low, high) == (min(every), max(every))
+
+
 def test_ranges_of_indices_parameters_and_loads():
     b = Builder(["n", "s", "x"])
     thread = b.emit("thread_index")

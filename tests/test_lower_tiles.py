@@ -195,7 +195,7 @@ PLANS = {
         "kernel @h(%R: i64, %y_dim0: i64, @x: f32[%R] in, @y: f32[%y_dim0] out)",
     ),
     "a size that the program computes once": (
-        COPY,
+        "kernel k(out x: f32[R, C], out y: f32[R, C]) { parallel i in R { x[i] = 0.0; y[i] = 0.0; } }\n",
         "program p(x: f32[M, N], out y: f32[M, N]) { let h = N + 1; local v: f32[h, N]; local w: f32[h, N]; k(w, v); }",
         """\
   %h: i64 = add %N, 1

@@ -10,13 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from difflib import get_close_matches
 from math import inf, isfinite, isinf
 from typing import NamedTuple
 
 import numpy as np
 
-from vxc.diag import Diagnostics
+from vxc.diag import Diagnostics, suggestion
 from vxc.dtypes import F64, DType
 from vxc.ir.kernel import Buffer, Const, Value
 from vxc.ir.ranges import MAX_DIM
@@ -140,8 +139,7 @@ class _Call:
         known = {p.name: p for p in params}
         for name in arguments:
             if name not in known:
-                near = get_close_matches(name, known, 1)
-                hint = f"did you mean `{near[0]}`?" if near else f"the parameters are {_listing(known)}"
+                hint = suggestion(name, known, f"the parameters are {_listing(known)}")
                 self.error("E0708", None, f"there is no parameter `{name}`", hint)
         for name, param in known.items():
             if name not in arguments and getattr(param, "mode", "in") != "out":

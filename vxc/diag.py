@@ -244,6 +244,15 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(given) if more <= 1 else f"{', '.join(given[:LISTED])} and {more} more"
 
 
+def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A help line naming what was probably meant."""
+    from difflib import get_close_matches  # once something is wrong
+
+    words = [*known]
+    near = [word for word in words if word.lower() == name.lower()] or get_close_matches(name, words, 1)
+    return f"did you mean `{near[0]}`?" if near else otherwise
+
+
 def _columns(source: Source, span: Span) -> tuple[int, int]:
     """Where a span starts and ends on its first line, in columns from 0, tabs expanded."""
     number, column = source.position(span.start)

@@ -26,7 +26,6 @@ from vxc.frontend.typed import TypedKernel
 from vxc.frontend.typed_program import TypedProgram
 from vxc.ir.alignment import with_alignment
 from vxc.ir.plan import Plan
-from vxc.ir.reader import read_placed
 from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
 from vxc.record import record
@@ -158,6 +157,8 @@ def compile_plan(
 
 def compile_ir(source: Source, target: str = DEFAULT_ARCH, *, debug: bool = False, maxrregcount: int | None = None) -> Compiled:
     """A plan as IR text, from the pass after its last done one. Raises VxcError: E05xx, and what passes find."""
+    from vxc.ir.reader import read_placed  # with the grammar of IR, which no kernel in .vx needs
+
     plan = read_placed(source)
     text = plan.kernels[0].source if plan.kernels else None
     compiled = Compiled(_resumable(plan), target_of(target), None, text, debug, maxrregcount)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
 import numpy as np
 
 from vxc.binding import Described, describe
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError, listed, suggestion
 from vxc.dtypes import BOOL, DTYPES, DType, from_numpy
 from vxc.frontend import syntax
 from vxc.frontend.examples import Given, generic_values
@@ -44,8 +43,7 @@ def read_arguments(
     values: dict[str, np.ndarray | Number] = {}
     for name, text in texts.items():
         if name not in declared:
-            near = get_close_matches(name, declared, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {listed(declared)}"
+            hint = suggestion(name, declared, f"its parameters are {listed(declared)}")
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
         dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
         if is_number(text) == bool(declared[name].dims):

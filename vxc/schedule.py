@@ -159,5 +159,5 @@ def _refused(inst: Inst, sides: list[Number], source: Source | None) -> VxcError
         return VxcError(Diagnostic(code, inst.attr("what"), source if span else None, span, help=HELP[code]))
     notes = (f"here the two sides are {sides[0]} and {sides[1]}",) if len(sides) == 2 else ()
     message = f"the call is refused, for this does not hold: {inst.attr('what')}"
-    hint = "pass arrays whose sizes agree with the declaration"
+    hint = "pass arrays whose sizes agree with the declarations; a `local` array has the sizes that the program declares for it"
     return VxcError(Diagnostic("E0705", message, source if span else None, span, notes=notes, help=hint))

@@ -69,6 +69,11 @@ MEANING = (
         ("test_ir_facts.py::test_ranges_hold_every_result",),
     ),
     Mutant(
+        "range-of-steps", "ir/ranges.py", "a loop by steps is taken to meet multiples of its step, wherever it starts",
+        "return last - (last - start[0]) % step[0] if", "return last - last % step[0] if",
+        ("test_ir_facts.py::test_ranges_of_loops",),
+    ),
+    Mutant(
         "break-taken-as-uniform", "ir/uniformity.py", "threads that leave a loop at different times count as together",
         "self.targets[parent].append(left)", "pass",
         ("test_ir_facts.py::test_control",),

@@ -51,6 +51,12 @@ class LoopFact:
         indices = {loop.index for loop in self.outer}
         return indices.isdisjoint(self.start.atoms()) and indices.isdisjoint(self.stop.atoms())
 
+    @cached_property
+    def never_runs(self) -> bool:
+        """True where constant bounds leave no iteration."""
+        bounds = [f.value for f in (self.start, self.stop, self.step)]
+        return None not in bounds and bounds[2] != 0 and not range(*bounds)
+
 
 @value
 class Access:

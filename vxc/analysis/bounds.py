@@ -29,7 +29,7 @@ class OutOfRange:
 def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
     reached: dict[tuple[Form, Form, Loops], tuple[Form, bool] | None] = {}  # the same index is mostly that of several accesses
     for access in facts.accesses:
-        if access.guards or not access.regular or any(map(_never_runs, access.loops)):
+        if access.guards or not access.regular or any([loop.never_runs for loop in access.loops]):
             continue
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             key = (index, extent, access.loops)
@@ -38,11 +38,6 @@ def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
             if reached[key] is not None:
                 value, below = reached[key]
                 yield OutOfRange(access, d, value, extent, below)
-
-
-def _never_runs(loop: LoopFact) -> bool:
-    bounds = [f.value for f in (loop.start, loop.stop, loop.step)]
-    return None not in bounds and bounds[2] != 0 and not range(*bounds)
 
 
 def _outside(index: Form, extent: Form, loops: Loops) -> tuple[Form, bool] | None:

@@ -124,6 +124,7 @@ class Ownership:
         self.regions = Regions.of(kernel.insts)
         self.made = definitions(kernel.insts)
         self._around = self._chains()
+        self._counts = {at: _count(inst) for at, inst in enumerate(self.insts) if inst.op in ("loop", "reduce")}
         self._runs: dict[tuple, Runs | str] = {}
         self._known: dict[tuple[int, ...], tuple[dict, dict]] = {}  # values by name: those that are known, and with 0 for others
         self._numbers: dict[tuple, np.ndarray | None] = {}
@@ -143,10 +144,7 @@ class Ownership:
 
     def count(self, loop: int) -> int | None:
         """Iterations of a loop or reduction from 0 on, at most; None where they are not known."""
-        inst = self.insts[loop]
-        starts = inst.op == "reduce" or inst.op == "loop" and inst.operands[0] == Const(0) and inst.operands[2:] in ((), (Const(1),))
-        most = Extent.of(inst).most if starts else None
-        return most if most is not None and 0 < most <= LARGEST else None
+        return self._counts.get(loop)
 
     def runs(self, at: int, loops: Mapping[int, Places]) -> Runs | str:
         """How threads come to a position; or why that is not known."""
@@ -265,6 +263,12 @@ class Ownership:
         if None in slots or ((slot != low) & (slot != high)).any():
             return other
         return Shuffle(tuple(sorted(slots)))
+
+
+def _count(loop: Inst) -> int | None:
+    starts = loop.op == "reduce" or loop.operands[0] == Const(0) and loop.operands[2:] in ((), (Const(1),))
+    most = Extent.of(loop).most if starts else None
+    return most if most is not None and 0 < most <= LARGEST else None
 
 
 def _by_digits(run: Run) -> Own:

@@ -68,7 +68,8 @@ def _asked(insts: Sequence[Inst]) -> set[str]:
             holds[-1], operands = True, [x for _, indices, _ in places for x in indices]
         elif inst.result is not None and inst.result.name in asked:
             operands = inst.operands
-        asked.update(x.name for x in operands if type(x) is Value)
+        if operands:
+            asked.update([x.name for x in operands if type(x) is Value])
     return asked
 
 

@@ -23,8 +23,8 @@ class ThreadLoop:
     """The loop at position `at`, of `count` iterations; `dealt` says that it deals elements out to lanes, `fixed` that it does
     so from a multiple of them on, since they are in shared memory.
 
-    `guard` is the `if` around all of the body that does anything, or -1; `level` the positions that every iteration (that is let in)
-    runs, those under a condition that is understood too.
+    `guard` is the `if` around all of the body that does anything, or -1; `conditions` other `if`s that are understood, with their kinds;
+    `level` the positions that every iteration (that is let in) runs, those under such a condition too.
     """
 
     def __init__(self, insts: tuple[Inst, ...], regions: Regions, offsets: Offsets, at: int, count: int):
@@ -36,7 +36,8 @@ class ThreadLoop:
         self.fixed = bool(insts[at].attr("deal")) and meets_shared(insts[i] for i in self.body)
         self.dealt = bool(insts[at].attr("deal")) and not self.fixed
         self.guard, self.level = self._level()
-        self.conditions = [] if self.dealt else [i for i in sorted(self.level) if self._is_condition(i)]
+        found = ((i, self._condition(i)) for i in sorted(self.level)) if not self.dealt else ()
+        self.conditions = {i: kind for i, kind in found if kind is not None}
         for i in self.conditions:
             self.level |= set(regions.level(regions.body(i)))
 
@@ -94,7 +95,7 @@ class ThreadLoop:
         """Of the guard, and the conditions at `around`, where parameters are divisible as said."""
         sides = [[self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1)]
         same = all(self._whole(f, divides) for f in (*map(self.first, sides[0]), *sides[1]))
-        kinds = {i: self._kind(i, divides) for i in self.conditions if i in around}
+        kinds = {i: self._kind(i, divides) if divides and kind is ENDS else kind for i, kind in self.conditions.items() if i in around}
         return Guards(same and bool(sides[0]) and not self.dealt, kinds)
 
     def tests(self, guard: int) -> tuple[Inst, ...]:
@@ -122,9 +123,9 @@ class ThreadLoop:
             return last, set(self.regions.level(self.regions.body(last)))
         return -1, set(own)
 
-    def _is_condition(self, at: int) -> bool:
-        """Whether an `if` is one whose accesses may be widened."""
-        return self.insts[at].op == "if" and at != self.guard and self.regions.other[at] < 0 and self._kind(at, {}) is not None
+    def _condition(self, at: int) -> str | None:
+        """The kind of an `if` whose accesses may be widened, whatever parameters are divisible by; None for any other."""
+        return self._kind(at, {}) if self.insts[at].op == "if" and at != self.guard and self.regions.other[at] < 0 else None
 
     def _kind(self, at: int, divides: Mapping[str, int]) -> str | None:
         test = self.insts[at].operands[0]
@@ -133,7 +134,7 @@ class ThreadLoop:
         return kind_of(test, self.own, self.offsets.form, self._kind_of_index, lambda f: self._whole(f, divides))
 
     def _kind_of_index(self, f: Form) -> str | None:
-        if not self.varies(settled(f, self.index, self.count)):
+        if not self.varies(f) or not self.varies(settled(f, self.index, self.count)):
             return SAME
         return ENDS if self.first(f) is not None else None
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls
-from vxc.api.errors import translated
+from vxc.api.errors import WrongTypeError, translated
 from vxc.api.libraries import offers
-from vxc.api.signatures import Signature
-from vxc.api.specialise import Specialisation
+from vxc.api.signatures import Parameter, Signature
+from vxc.api.specialise import Specialisation, dtype_of
 from vxc.binding import Described, brief, row_major
+from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary, Resources
-from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import DTYPES, DType, from_numpy
+from vxc.diag import Diagnostic, VxcError, listed
+from vxc.dtypes import DTYPES, DType
 from vxc.ir.ranges import MAX_DIM
 from vxc.runtime.arrays import ArrayView
 from vxc.schedule import check_described
@@ -44,7 +46,11 @@ def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any])
     declared = {p.name: p for p in kernel.params}
     arrays = [p for p in kernel.params if p.array]
     found: dict[str, ArrayView] = {}
-    for name, given in matched(kernel.name, arrays, [*map(_Ahead, shapes)], {name: _Ahead(x) for name, x in named.items()}).items():
+    _only_arrays(kernel, arrays, shapes, named)
+    matches = matched(kernel.name, arrays, [*map(_Ahead, shapes)], {name: _Ahead(x) for name, x in named.items()})
+    for name, given in matches.items():
+        given.read(name)
+    for name, given in matches.items():
         rank = len(declared[name].dims)
         if len(given.shape) != rank:
             message = f"`{name}` is described with {len(given.shape)} dimensions, and is declared with {rank}"
@@ -58,32 +64,58 @@ def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any])
     return found
 
 
+_LARGEST = f"sizes are at most {MAX_DIM:,}"
+_LOADED = "give `{}` to vxc.load, vxc.kernel or vxc.jit"
+_ELSEWHERE = {"arch": "the keyword is `target`", "debug": _LOADED.format("debug"), "maxrregcount": _LOADED.format("maxrregcount")}
+
+
+def _only_arrays(kernel: Signature, arrays: Sequence[Parameter], shapes: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuses shapes of scalars, and options that are not of `compile` (E0708)."""
+    scalars = {p.name: p.text for p in kernel.params if not p.array}
+    left_out = f"scalars are left out: the arrays are {listed(f'`{p.text}`' for p in arrays)}"
+    for name in named:
+        if name in scalars:
+            message = f"`{name}` of `{kernel.name}` is a scalar, `{scalars[name]}`, and has no shape"
+            raise VxcError(Diagnostic("E0708", message, help=left_out))
+        if name in _ELSEWHERE and name not in {p.name for p in arrays}:
+            raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=_ELSEWHERE[name]))
+    if len(shapes) > len(arrays):
+        message = f"`{kernel.name}` has {len(arrays)} arrays, and {len(shapes)} shapes are given"
+        raise VxcError(Diagnostic("E0708", message, help=left_out))
+
+
 class _Ahead:
     """What `compile` is told of an array; it counts as one where arguments are matched to parameters."""
 
     __dlpack__ = None
 
     def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def read(self, name: str) -> None:
+        """Finds the shape and dtype, of the parameter `name`. Raises `VxcError` E0704, E0705, E0709."""
+        given = self._given
         sized, shape = offers(given, "shape"), given
         try:
             shape = given.shape if sized else given
             self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
         except Exception:  # TypeError, or what the type's own code raises
-            message = f"{brief(shape)} is no shape"
-            raise VxcError(Diagnostic("E0709", message, help="give sizes that are ints, as in (64, 1000)")) from None
+            message = f"`{name}` is described by {brief(shape)}, which is no shape"
+            hint = "give sizes that are ints, as in (64, 1000); scalars are left out"
+            raise VxcError(Diagnostic("E0709", message, help=hint)) from None
         if min(self.shape, default=0) < 0:
-            raise VxcError(Diagnostic("E0705", f"a shape has a size of {min(self.shape)}", help="sizes are 0 or more"))
+            raise VxcError(Diagnostic("E0705", f"the shape of `{name}` has a size of {min(self.shape)}", help="sizes are 0 or more"))
         if max(self.shape, default=0) > MAX_DIM:
-            raise VxcError(Diagnostic("E0705", f"a shape has a size of {brief(max(self.shape))}", help=f"sizes are at most {MAX_DIM:,}"))
+            raise VxcError(Diagnostic("E0705", f"the shape of `{name}` has a size of {brief(max(self.shape))}", help=_LARGEST))
         self.dtype = _dtype(given.dtype) if sized else None
         self.aligned = not isinstance(given, ShapeDtype) or given.aligned
 
 
 def _dtype(given: Any) -> DType:
     """The dtype that a name, a NumPy dtype or a torch dtype stands for. Raises `VxcError` E0704."""
-    name = str(getattr(given, "name", given)).removeprefix("torch.")
-    found = DTYPES.get(name) or from_numpy(name)
+    found = dtype_of(given)
     if found is None:
+        name = str(getattr(given, "name", given)).removeprefix("torch.")
         raise VxcError(Diagnostic("E0704", f"`{name}` is no dtype of kernels", help=f"they are {', '.join(DTYPES)}"))
     return found
 
@@ -99,6 +131,14 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self._calls.recipe.name}, compiled for {self._what[1]}>"
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Says what to call."""
+        name = self._calls.recipe.name
+        with translated():
+            message = f"what `{name}.compile` gives is machine code to look at, and is not called"
+            hint = f"call the kernel, `{name}(..)`; this has .cuda, .ptx, .cubin and .resources"
+            raise WrongTypeError(Diagnostic("E0709", message, help=hint))
 
     @property
     def made(self) -> compiler.Compiled:
@@ -134,9 +174,11 @@ class Compiled:
 
     @property
     def resources(self) -> dict[str, Resources]:
-        """By kernel, what it uses: registers a thread, spilled and shared bytes. Raises `CompileError`."""
+        """By kernel, what it uses: registers a thread, spilled bytes, all shared bytes of a block. Raises `CompileError`."""
         with translated():
-            return self._binary.kernels
+            made = self._calls.built(*self._what)
+            dynamic = {kernel_symbol(kernel.name): kernel.attr("shared_bytes", 0) for kernel in made.plan.kernels}
+            return {name: replace(used, shared=used.shared + dynamic.get(name, 0)) for name, used in made.binary.kernels.items()}
 
     def ir(self, after: str | None = None) -> str:
         """The IR after lowering, or after a pass, or at the end (`"final"`). Raises `LaunchError` for a pass that did not run."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from vxc.api.libraries import is_array, on_device
 from vxc.api.signatures import Parameter
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError, listed, suggestion
 
 
 def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,8 +23,7 @@ def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywo
     declared = {p.name: p for p in params}
     for name in keywords:
         if name not in declared:
-            near = get_close_matches(name, declared, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"its parameters are {listed(f'`{p.text}`' for p in params)}"
+            hint = suggestion(name, declared, f"its parameters are {listed(f'`{p.text}`' for p in params)}")
             raise VxcError(Diagnostic("E0708", f"`{kernel}` has no parameter `{name}`", help=hint))
     names = [p.name for p in _positional(kernel, params, args, keywords)][: len(args)]
     for name in names:

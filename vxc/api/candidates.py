@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.api.tune_refusals import guarded, shown, untunable
-from vxc.diag import listed
+from vxc.diag import listed, suggestion
 from vxc.dtypes import DType
 from vxc.record import record
 
@@ -57,8 +56,7 @@ def _values(kernel: Signature, name: str, given: Any) -> tuple[Value, ...]:
     generics = dict(kernel.generics)
     if name not in generics and name not in KNOBS:
         known = [*generics, *KNOBS]
-        near = get_close_matches(name, known, 1)
-        raise untunable(f"`{kernel.name}` has no generic `{name}`", f"did you mean `{near[0]}`?" if near else f"there is {listed(known)}")
+        raise untunable(f"`{kernel.name}` has no generic `{name}`", suggestion(name, known, f"there is {listed(known)}"))
     if isinstance(given, (str, bytes, bytearray)) or not isinstance(given, Sequence) or not given:
         raise untunable(f"axis `{name}` is given {shown(given)}", f"give it the values to try, as in {name}=[64, 128]")
     values = [_generic(kernel, name, value) if name in generics else _knob(name, value) for value in given]

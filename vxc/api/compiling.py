@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from vxc.api.agreement import check_agreement
 from vxc.api.lying import Lying
 from vxc.api.signatures import Signature, of_plain, plain
 from vxc.api.specialise import Define, Recipe, Specialisation, generics_of, sizes, units
@@ -134,7 +135,8 @@ class Specialiser:
         self._rows: dict[tuple[tuple[str, Define], ...], frozenset[str]] = {}
 
     def __call__(self, views: Mapping[str, ArrayView]) -> Specialisation:
-        """What to compile for arrays such as these. Raises `VxcError` with what is wrong with the source."""
+        """What to compile for arrays such as these. Raises `VxcError` with what is wrong with the source, and where they disagree."""
+        check_agreement(self.signature, views, dict(self.recipe.defines))
         given = sizes(self.signature, {name: view.shape for name, view in views.items()})
         generics = {**generics_of(self.signature, views), **dict(self.recipe.defines)}
         needed = {name: size for name, size in given.items() if name in self.signature.declared and name not in generics}

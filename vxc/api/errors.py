@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
+from vxc.api.wording import in_python
 from vxc.diag import Diagnostic, VxcError
 
 
@@ -46,7 +47,8 @@ _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
 def _paragraph(d) -> str:
     parts = [d.message, *d.notes, d.help]
-    return f"{d.code}: " + "; ".join(part for part in parts if part)
+    place = f" (`{d.source.slice(d.span).splitlines()[0]}` at {d.place})" if d.code.startswith(_AT_RUN_TIME) and d.source and d.span else ""
+    return f"{d.code}: " + "; ".join(part for part in parts if part) + place
 
 
 def _kind(code: str) -> type[VxcError]:
@@ -78,6 +80,7 @@ class translated(ContextDecorator):
         if not isinstance(error, VxcError):
             return
         if not isinstance(error, (CompileError, LaunchError)):
+            error.diagnostics = tuple(map(in_python, error.diagnostics))
             error.__class__ = _kind(error.diagnostics[0].code)  # the same object: raising another would begin a traceback here
             error.__suppress_context__ = True
             if self._kernel and isinstance(error, LaunchError):

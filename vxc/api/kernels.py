@@ -59,8 +59,8 @@ class Kernel(Dispatched):
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
 
-    def define(self, /, **values: int | bool | str) -> Kernel:
-        """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names.
+    def define(self, /, **values: Any) -> Kernel:
+        """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names, or as NumPy's and torch's.
 
         Raises `CompileError` for a value of the wrong kind and for a name that the file does not have; of a file that imports
         others, that shows when the kernel is called.

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from vxc.api.signatures import Signature
 from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError
-from vxc.dtypes import DTYPES, DType
+from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
@@ -73,10 +75,21 @@ def fixed(kernel: Signature, name: str, value: Any) -> Define:
 _SAMPLES = {"int": "an int such as 64", "bool": "a bool", "dtype": 'the name of a dtype such as "f32"'}
 
 
+def dtype_of(given: Any) -> DType | None:
+    """The dtype that a name ("f32"), a NumPy or torch dtype, or a scalar type of NumPy's (np.float32, also of ml_dtypes) stands for."""
+    name = np.dtype(given).name if _scalar_type(given) else str(getattr(given, "name", given)).removeprefix("torch.")
+    return DTYPES.get(name) or from_numpy(name)
+
+
+def _scalar_type(given: Any) -> bool:
+    """Whether it is a type of NumPy's scalars."""
+    return isinstance(given, type) and issubclass(given, np.generic)
+
+
 def _define(value: Any) -> tuple[Define | None, str]:
     """A value as an int, bool or dtype, and which of them; None for none of them."""
-    if isinstance(value, (str, DType)):
-        return DTYPES.get(value) if isinstance(value, str) else value, "dtype"
+    if isinstance(value, (str, DType, np.dtype)) or _scalar_type(value) or type(value).__module__ == "torch":
+        return dtype_of(value), "dtype"
     if type(value).__name__ in ("bool", "bool_"):
         return bool(value), "bool"
     try:

@@ -40,7 +40,7 @@ def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
         for path in files:
             try:
                 source, module = read_module(path)
-                for kernel in typed_kernels(module, source, settings):
+                for kernel in _comparable(typed_kernels(module, source, settings)):
                     report, fault = _compare(kernel, settings, seed, not lacking)
                     reports.append(report)
                     if report["difference"]:
@@ -55,6 +55,19 @@ def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
     if settings.json:
         print_json(reports)
     return status
+
+
+def _comparable(kernels: list[TypedKernel]) -> list[TypedKernel]:
+    """The kernels that have inputs, where some have: the rest, such as what a program calls, is noted. All where none has."""
+    given = [kernel for kernel in kernels if not _without_inputs(kernel)]
+    for kernel in kernels if given else ():
+        if _without_inputs(kernel):
+            note(f"{kernel.source.name}: {kernel.name} has no `example` line and is not compared by itself: add `{example_line(kernel)}`")
+    return given or kernels
+
+
+def _without_inputs(kernel: TypedKernel) -> bool:
+    return kernel.example is None and any(isinstance(p, Array) for p in kernel.params)
 
 
 def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
@@ -98,7 +111,7 @@ def _kept(executor: Executor, results: list[Results]) -> Executor:
 
 def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
     """Sets of inputs by name: several random ones and one of special values."""
-    if kernel.example is None and any(isinstance(p, Array) for p in kernel.params):
+    if _without_inputs(kernel):
         text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
         raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`"))
     sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, suggestion
 from vxc.frontend import syntax
 from vxc.frontend.attr_table import ATTRS, ORDER, POSITIONS, AttrRule, in_words
 from vxc.frontend.check_args import ordered_as
 from vxc.frontend.node import walk
-from vxc.frontend.scope import At, fail, suggestion
+from vxc.frontend.scope import At, fail
 from vxc.semantics import Order, check_order
 from vxc.source import Source
 

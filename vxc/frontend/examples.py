@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.diag import listed
+from vxc.diag import listed, suggestion
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
-from vxc.frontend.scope import At, count, dtype_named, fail, suggestion
+from vxc.frontend.scope import At, count, dtype_named, fail
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
 from vxc.record import record

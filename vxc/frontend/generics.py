@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from vxc.diag import suggestion
 from vxc.dtypes import BOOL, DTYPES, I64, DType
 from vxc.frontend import syntax
-from vxc.frontend.scope import At, bind, dtype_named, fail, suggestion
+from vxc.frontend.scope import At, bind, dtype_named, fail
 from vxc.frontend.typed import Const
 from vxc.frontend.values import Value
 from vxc.source import Span

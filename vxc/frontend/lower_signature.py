@@ -30,7 +30,7 @@ class Signature:
 
     def __init__(self, code: TypedKernel | TypedProgram, host: Lowering, given: Mapping[Symbol | Array, Operand] | None = None) -> None:
         self.host, self.given = host, given or {}
-        self._where = f" in the call of `{code.name}`" if given else ""
+        self._called = code.name if given else ""
         self._name = Builder(p.name for p in (*code.dims, *code.params)).fresh if given else host.out.fresh
         self._fresh: dict[Value, Operand] = {}
         self._checks: list[tuple[Scalar, str, Sequence[Expr], str]] = []  # extent, comparison, factors, message
@@ -48,7 +48,7 @@ class Signature:
         passed = (self.given.get(p, mine) for p, mine in written.items())
         self.arguments = (*(host.values[dim] for dim in dims), *self._fresh.values(), *passed)
         for extent, comparison, factors, what in self._checks:
-            host.out.emit("require", host.out.emit(comparison, extent, self._product(factors)), what=what + self._where)
+            host.out.emit("require", host.out.emit(comparison, extent, self._product(factors)), what=what)
 
     def _derive(self, dim: Symbol) -> Scalar:
         """A dimension from the first stride that is a multiple of it; of rows without elements, what it is the pitch of."""
@@ -65,7 +65,7 @@ class Signature:
         given = self.given.get(array)
         extents = given.shape if given else (None,) * len(array.shape)
         shape = tuple(
-            self._bound([e], real, f"{array.name}_dim{d}", f"dimension {d} of `{array.name}`")
+            self._bound([e], real, "dim", array, d)
             for d, (e, real) in enumerate(zip(array.shape, extents))
         )
         buffer = Buffer(array.name, array.dtype, shape, "param", array.mode)
@@ -78,7 +78,7 @@ class Signature:
         written = array.pitches or (None,) * len(shape)
         if given and given.strides is None:
             self._checks += [
-                (real, "eq", [pitch], f"the pitch of dimension {d} of `{array.name}` is {self._text([pitch])}")
+                (real, "eq", [pitch], f"the pitch of dimension {d} of `{array.name}` is {self._text([pitch])}{self._where(array)}")
                 for d, (pitch, real) in enumerate(zip(written, given.shape))
                 if d and pitch and self.host.run(pitch) != real
             ]
@@ -89,25 +89,35 @@ class Signature:
         strides: list[Scalar] = []
         for d in range(len(shape)):
             real = given.strides[d] if given else None
-            strides.append(self._bound(pitches[d + 1 :], real, f"{array.name}_stride{d}", f"stride {d} of `{array.name}`"))
+            strides.append(self._bound(pitches[d + 1 :], real, "stride", array, d))
             if d and written[d]:
-                what = f"dimension {d} of `{array.name}` fits its pitch {self._text([pitches[d]])}"
+                what = f"dimension {d} of `{array.name}` fits its pitch {self._text([pitches[d]])}{self._where(array)}"
                 self._checks.append((given.shape[d] if given else shape[d], "le", [pitches[d]], what))
         return tuple(strides)
 
-    def _bound(self, factors: Sequence[Expr], given: Scalar | None, name: str, what: str) -> Scalar:
-        """The Value or Const that stands in a shape or in strides; for anything else a fresh dimension and a check."""
+    def _bound(self, factors: Sequence[Expr], given: Scalar | None, kind: str, array: Array, d: int) -> Scalar:
+        """The Value or Const that stands in a shape (`kind` dim) or in strides; for anything else a fresh dimension and a check."""
         if not factors:
             return IrConst(1)
         if len(factors) == 1 and (isinstance(factors[0], Const) or isinstance(factors[0], Var) and factors[0].symbol.kind == "dim"):
             extent = self.host.run(factors[0])
             if given is None or given == extent:
                 return extent if isinstance(factors[0], Const) else self.values[factors[0].symbol]
-        fresh = given if isinstance(given, IrConst) else Value(self._name(name), I64)
+        fresh = given if isinstance(given, IrConst) else Value(self._name(f"{array.name}_{kind}{d}"), I64)
         if isinstance(fresh, Value):
             self._fresh[fresh] = given or fresh
-        self._checks.append((given or fresh, "eq", factors, f"{what} is {self._text(factors)}"))
+        what = f"{'dimension' if kind == 'dim' else kind} {d} of `{array.name}` is {self._text(factors)}{self._where(array)}"
+        self._checks.append((given or fresh, "eq", factors, what))
         return fresh
+
+    def _where(self, array: Array) -> str:
+        """For messages: the call, and what is passed in it."""
+        if not self._called:
+            return ""
+        passed = self.given[array]
+        local = "the `local` array " if passed.space == "workspace" else ""
+        other = f", which passes {local}`{passed.name}`" if local or passed.name != array.name else ""
+        return f" in the call of `{self._called}`{other}"
 
     def _product(self, factors: Sequence[Expr]) -> Scalar:
         product = self.host.run(factors[0])

@@ -61,7 +61,7 @@ def dims_of(st: State, at: At, kernel: TypedKernel, actuals: list[Actual], args:
     """What each dimension of the kernel is, over the names of the program. Fails (E0233) where sizes provably disagree."""
     sizes: dict[Symbol, Expr] = {p: a for p, a in zip(kernel.params, args) if isinstance(p, Symbol) and p.dtype.is_int}
     arrays = [(actual, param) for actual, param in zip(actuals, kernel.params) if isinstance(param, Array)]
-    pairs = [(actual, *pair) for actual, param in arrays for pair in _extents(param, actual.thing)]
+    pairs = [(actual, *pair) for actual, param in arrays for pair in extents(param, actual.thing)]
     for _, _, formal, real in pairs:
         if isinstance(formal, Var):
             sizes.setdefault(formal.symbol, real)
@@ -75,7 +75,7 @@ def dims_of(st: State, at: At, kernel: TypedKernel, actuals: list[Actual], args:
     return tuple(sizes[symbol] for symbol in kernel.dims)
 
 
-def _extents(param: Array, array: Array) -> Iterator[tuple[str, Expr, Expr]]:
+def extents(param: Array, array: Array) -> Iterator[tuple[str, Expr, Expr]]:
     """Sizes of the parameter beside those of the argument, then the pitches."""
     for k, (formal, real) in enumerate(zip(param.shape, array.shape)):
         yield f"dimension {k}", formal, real

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, NoReturn
 
-from vxc.diag import Diagnostic, Label, VxcError
+from vxc.diag import Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
+from vxc.frontend.foreign import TYPES
 from vxc.frontend.typed import Stmt, Symbol
 from vxc.record import state, value
 from vxc.source import Source, Span
@@ -133,12 +133,6 @@ def count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A help line naming what was probably meant."""
-    close = difflib.get_close_matches(name, [*known], n=1, cutoff=0.6)
-    return f"did you mean `{close[0]}`?" if close else otherwise
-
-
 def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
     """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
     if found is UNKNOWN:
@@ -184,5 +178,5 @@ def dtype_named(at: At, name: str, span: Span) -> DType:
     if name in DTYPES:
         return DTYPES[name]
     generics = [n for n in at.scope.all_names() if isinstance(at.scope.find(n), DType)]
-    hint = suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
+    hint = f"write `{TYPES[name]}`" if name in TYPES else suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
     fail(at, "E0210", f"`{name}` is no type", span, help=hint)

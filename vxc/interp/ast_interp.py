@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from vxc.binding import Binding, Described, Number, describe
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, Label, VxcError
 from vxc.dtypes import F64, I8, DType
 from vxc.frontend.typed import Array
 from vxc.frontend.typed_program import ProgramCall, TypedProgram
@@ -101,7 +101,8 @@ def _run_program(machine: Machine, program: TypedProgram, described: dict[Array,
 def _run_call(outer: Machine, call: ProgramCall, described: Mapping[Array, Described]) -> None:
     """Run a kernel on the program's memory. Raises VxcError E0705 where shapes or strides do not fit it."""
     kernel, arrays, scalars = call.kernel, {}, {}
-    machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div, outer.turns)
+    own = frozenset(param for param, arg in zip(kernel.params, call.args) if isinstance(arg, Array) and arg.space == "local")
+    machine = Machine(kernel, _HANDLERS, outer.debug, outer.trap_div, outer.turns, workspaces=own)
     for param, arg in zip(kernel.params, call.args, strict=True):
         if isinstance(arg, Array):
             machine.memory[param], arrays[param.name] = outer.memory[arg], described[arg]
@@ -111,7 +112,9 @@ def _run_call(outer: Machine, call: ProgramCall, described: Mapping[Array, Descr
     try:
         binding = bind_shapes(kernel, arrays, scalars, dims, every_stride=True)
     except VxcError as error:  # the plan of a program requires of sizes and strides alike
-        raise VxcError([replace(d, code="E0705") if d.code == "E0706" else d for d in error.diagnostics]) from None
+        here = Label(outer.code.source, call.span, f"in this call of `{kernel.name}`")
+        codes = {"E0706": "E0705"}
+        raise VxcError([replace(d, code=codes.get(d.code, d.code), secondary=(here,)) for d in error.diagnostics]) from None
     _bind_scalars(machine, {**binding.dims, **binding.scalars})
     check_required(machine, kernel)
     machine.run(kernel.body, Scope())

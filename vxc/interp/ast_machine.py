@@ -20,6 +20,7 @@ from vxc.frontend.worklist import Handlers, run
 from vxc.interp.ast_memory import OutOfRange, Storage, Unwritten, atomic, load, locate, store
 from vxc.interp.ast_scope import RAGGED, Axis, Scope, iterations, pad
 from vxc.interp.ast_watch import Collision, Watch
+from vxc.ir.ops import NOT_FILLED
 from vxc.semantics import Order, trip_counts
 from vxc.source import Span
 
@@ -45,6 +46,7 @@ class Machine:
     memory: dict[Array, Storage] = field(default_factory=dict)
     watches: list[Watch] = field(default_factory=list)
     widths: dict[tuple[Loop, int], int] = field(default_factory=dict)
+    workspaces: frozenset[Array] = frozenset()  # parameters to which a program passes arrays of its own
 
     def run(self, node, scope: Scope):
         """The value of an expression; for a statement (or a tuple of them) None."""
@@ -129,6 +131,7 @@ class Machine:
         element = ", ".join(str(self._at(index, fault.where, scope)) for index in indices)
         text = f"`{node.array.name}[{element}]` is read, but nothing has written it"
         hint = "write it first" if node.array.space != "param" else "write it first, or declare the parameter `inout`"
+        hint = NOT_FILLED if node.array in self.workspaces else hint
         raise self.error("E0721", text, node.span, scope, fault.where, help=hint) from None
 
     def _watched(self, node, storage: Storage, place: list[np.ndarray], scope: Scope, writes: bool) -> None:

@@ -18,6 +18,7 @@ from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_races import Shadow
 from vxc.interp.fresh import poisoned, span
 from vxc.ir.kernel import Buffer
+from vxc.ir.ops import NOT_FILLED
 from vxc.layout.placement import IN_ORDER, Placement
 
 @dataclass
@@ -143,7 +144,8 @@ def check_written(m: Machine, step: Step, memory: Memory, flat: np.ndarray) -> N
     if missing is not False:
         lane = m.first(missing)
         text = f"`{memory.element(m.at_lane(flat, lane))}` is read before anything is stored to it"
-        raise m.fault("E0721", text, step.inst, lane, "store to it before, with a barrier between if another thread does")
+        hint = NOT_FILLED if memory.space == "workspace" else "store to it before, with a barrier between if another thread does"
+        raise m.fault("E0721", text, step.inst, lane, hint)
 
 
 def store(m: Machine, step: Step) -> None:

@@ -25,6 +25,7 @@ ALL = (TILE, TEAM, THREAD)
 MATHS = (TILE, TEAM)
 ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
+NOT_FILLED = "call the kernel that fills all of it before: the program declares it with nothing in it"
 BACKWARDS = "a slice goes by steps of less than 1"
 HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
 
@@ -231,6 +232,8 @@ def accesses(inst: Inst) -> tuple[Access, ...]:
     if not indexed:
         return tuple(Access(buffer, (), mode) for buffer, mode in zip((x for x in inst.operands if type(x) is Buffer), modes))
     found, at, operands = [], 0, inst.operands
+    if len(modes) == 1:
+        return (Access(operands[0], operands[1 : 1 + len(operands[0].shape)], modes[0]),)
     for mode in modes:
         buffer = operands[at]
         after = at + 1 + len(buffer.shape)

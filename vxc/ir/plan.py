@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vxc.ir.kernel import Buffer, Inst, Kernel, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.record import value
 
 
@@ -40,6 +40,11 @@ class Plan:
                 if len(set(buffers)) < len(buffers):
                     found.add(inst.attr("kernel"))
         return found
+
+    def most_blocks(self, kernel: Kernel) -> int | None:
+        """The most blocks that a kernel is launched over, where all launches say a constant."""
+        grids = [inst.operands[0] for inst in self.entries if inst.op == "launch" and inst.attr("kernel") == kernel.name]
+        return max(max(1, x.value) for x in grids) if all(isinstance(x, Const) for x in grids) else None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

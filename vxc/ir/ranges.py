@@ -82,11 +82,17 @@ def _up_to(stop: Range, inst: Inst) -> Range:
 
 def _index(start: Range, stop: Range, step: Range = (1, 1)) -> Range:
     """Of a loop's index; where the loop does not run at all, anything is right."""
-    up = (start[0], max(start[0], stop[1] - 1))
+    up = (start[0], max(start[0], _last(start, stop, step)))
     down = (min(start[1], stop[0] + 1), start[1])
     if step[0] > 0:
         return up
     return down if step[1] < 0 else (min(up[0], down[0]), max(up[1], down[1]))
+
+
+def _last(start: Range, stop: Range, step: Range) -> int:
+    """The greatest index of a loop that counts up, of which it may be known which numbers it meets."""
+    last = stop[1] - 1
+    return last - (last - start[0]) % step[0] if start[0] == start[1] and step[0] == step[1] > 0 else last
 
 
 def _within(found: Range | None, dtype: DType) -> Range:

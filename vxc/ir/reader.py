@@ -6,10 +6,8 @@ is read is as sound as what the compiler makes.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -18,7 +16,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.lexer import PatternStr
 
 from vxc import grammars
-from vxc.diag import Diagnostic, Diagnostics, VxcError
+from vxc.diag import Diagnostic, Diagnostics, VxcError, suggestion
 from vxc.dtypes import BOOL, DTYPES, I64, DType
 from vxc.ir.builder import attributes
 from vxc.ir.kernel import Attr, Buffer, Const, Inst, Kernel, Operand, Value, constant
@@ -179,7 +177,7 @@ class _Reader:
     def inst(self, line: Line) -> Inst:
         op = line.op.value
         if op not in OPS:
-            raise _Bad("E0502", f"there is no opcode `{op}`", line.op, help=_nearest(op, OPS) or "`vxc ops` lists them")
+            raise _Bad("E0502", f"there is no opcode `{op}`", line.op, help=suggestion(op, OPS, "`vxc ops` lists them"))
         if (op in DECLARES) != isinstance(line.type, Type):
             form = f"declares storage: `{op} @name: f32[8]`" if op in DECLARES else "declares no storage"
             raise _Bad("E0501", f"`{op}` {form}", line.op)
@@ -213,7 +211,7 @@ class _Reader:
 
     def dtype(self, token: Token) -> DType:
         if token.value not in DTYPES:
-            raise _Bad("E0502", f"there is no dtype `{token}`", token, help=_nearest(token.value, DTYPES))
+            raise _Bad("E0502", f"there is no dtype `{token}`", token, help=suggestion(token.value, DTYPES))
         return DTYPES[token.value]
 
     def operand(self, what: Token | Number) -> Operand:
@@ -222,7 +220,7 @@ class _Reader:
         if what.type == "BOOL":
             return Const(what.value == "true", BOOL)
         if what.value not in self.scope:
-            hint = _nearest(what.value, [name for name, known in self.scope.items() if known is not None])
+            hint = suggestion(what.value, [name for name, known in self.scope.items() if known is not None])
             self.scope[what.value] = None
             kind = "value" if what.type == "VALUE" else "buffer"
             raise _Bad("E0502", f"there is no {kind} {what} before this", what, help=hint)
@@ -258,8 +256,3 @@ class _Reader:
         except ValueError:
             what = "an integer of too many digits" if token.type == "INT" else "a malformed string"
             raise _Bad("E0503", what, token, help='escapes are those of JSON: \\" \\\\ \\n \\t \\u00e9') from None
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean `{close[0]}`?" if close else ""

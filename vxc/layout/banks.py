@@ -14,7 +14,7 @@ BANK, LINE = 4, 128  # bytes: of a bank's word; of all banks together
 
 def nowhere(dtype: np.dtype | type) -> int:
     """The byte that a lane which does not run accesses, in arrays of this dtype."""
-    return int(np.iinfo(dtype).max)
+    return (1 << 8 * np.dtype(dtype).itemsize - 1) - 1
 
 
 def far(dtype: np.dtype | type) -> int:

@@ -38,14 +38,15 @@ def fit(values: np.ndarray, join: Join = SUM) -> tuple[Digit, ...] | None:
     rest, divisor, found = join.out(values, values[0]), 1, []
     while len(rest) > 1:
         stride = int(rest[1])
-        other = np.flatnonzero(rest != np.arange(len(rest)) * stride)
-        radix = int(other[0]) if other.size else len(rest)
-        if join is EXCLUSIVE and other.size:
+        steps = np.arange(len(rest)) * stride
+        radix = int((rest != steps).argmax()) or len(rest)
+        if join is EXCLUSIVE and radix < len(rest):
             radix = 1 << radix.bit_length() - 1
         missing = -len(rest) % radix
-        filled = join.into(np.arange(radix - missing, radix) * stride, rest[len(rest) - radix + missing])
-        block = np.concatenate([rest, filled]).reshape(-1, radix)
-        if (block != join.into(block[:, :1], np.arange(radix) * stride)).any():
+        if missing:
+            rest = np.concatenate([rest, join.into(steps[radix - missing : radix], rest[len(rest) - radix + missing])])
+        block = rest.reshape(-1, radix)
+        if len(block) > 1 and (block != join.into(block[:, :1], steps[:radix])).any():
             return None
         rest = block[:, 0]
         if stride or len(rest) == 1 and found:

@@ -108,10 +108,14 @@ class _Copies:
 
 def direct(kernel: Kernel, context: Context) -> Kernel:
     insts = kernel.insts
-    copies, regions = _Copies(insts), Regions.of(insts)
+    loops = [i for i, inst in enumerate(insts) if inst.attr("async")]
+    if not loops:
+        return kernel
+    copies = _Copies(insts)
+    regions = copies.regions
     changed: dict[int, Inst | None] = {}
     awaited: set[int] = set()
-    for loop in (i for i, inst in enumerate(insts) if inst.attr("async")):
+    for loop in loops:
         changed[loop] = insts[loop].with_attrs(**{"async": None})
         inside = [i for i in regions.body(loop) if insts[i].op == "local"]
         for chain in filter(None, map(copies.chain, inside)):
@@ -127,7 +131,7 @@ def direct(kernel: Kernel, context: Context) -> Kernel:
     for at, inst in enumerate(insts):
         out += [new] if (new := changed.get(at, inst)) is not None else []
         out += [Inst("await", (), None, (), inst.loc)] if at in awaited else []
-    return replace(kernel, insts=tuple(out)) if changed else kernel
+    return replace(kernel, insts=tuple(out))
 
 
 def run(plan: Plan, context: Context) -> Plan:

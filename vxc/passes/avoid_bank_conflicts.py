@@ -61,12 +61,13 @@ class _Cost:
             pieces = np.array([min(width, p.run or width) for p in placements])
             for piece in sorted({*pieces.tolist()}):
                 chosen = np.flatnonzero(pieces == piece)
-                for first in range(0, width, piece):
-                    lie = places([placements[c] for c in chosen], offsets + first)
-                    byte = np.where(offsets < 0, np.array(nowhere(lie.dtype), lie.dtype), lie * self.size)
-                    phases = cycles(byte.reshape(-1, WARP), piece * self.size).reshape(len(chosen), len(offsets), -1)
-                    runs = phases > 0
-                    costs[chosen] += np.stack([weights @ x.T for x in (phases.sum(axis=2), runs.sum(axis=2), runs.any(axis=2))], axis=1)
+                parts = offsets + np.arange(0, width, piece, dtype=offsets.dtype)[:, None, None]  # of accesses in pieces
+                lie = places([placements[c] for c in chosen], parts)
+                byte = np.where(offsets < 0, np.array(nowhere(lie.dtype), lie.dtype), lie * self.size)
+                phases = cycles(byte.reshape(-1, WARP), piece * self.size).reshape(len(chosen), len(parts), len(offsets), -1)
+                runs = phases > 0
+                counts = phases.sum(axis=(1, 3)), runs.sum(axis=(1, 3)), runs.any(axis=3).sum(axis=1)
+                costs[chosen] += np.stack([weights @ x.T for x in counts], axis=1)
         return costs
 
 
@@ -152,10 +153,16 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
             break  # no swizzle that is left takes fewer
     if best and best[0].key[0] > best[0].ideal:
         firsts = {p.run: p.swizzle for p, *_ in reversed(best) if p.swizzle}  # of each size of vector, the best
-        pairs = ((first, field) for first in firsts.values() for field in _fields(count, size) if _may_follow(first, field))
-        more = sorted((Placement(swizzle=(*first, *field)) for first, field in pairs), key=lambda p: p.run < widest)
-        for _, group in groupby(more, key=lambda p: (p.run < widest, p.swizzle[:3])):
-            best = sorted([best[0], *ordered(*group)], key=attrgetter("key"))
+        fields = [*_fields(count, size)]
+        pairs = [(first, field) for first in firsts.values() for field in fields if _may_follow(first, field)]
+
+        def apart(pair: tuple[tuple[int, ...], ...]) -> bool:
+            """Whether two fields leave less than the widest access whole."""
+            return min(vector for vector, *_ in pair) < widest
+
+        for _, group in groupby(sorted(pairs, key=apart), key=lambda pair: (apart(pair), pair[0])):
+            more = [Placement(swizzle=(*first, *field)) for first, field in group]
+            best = sorted([best[0], *ordered(*more)], key=attrgetter("key"))
             if best[0].key <= (least, fewest, 6, count):
                 break  # none that is left takes fewer
     placement, ideal, (after, *_) = best[0] if best else _Costed(IN_ORDER, least, (before, fewest, 0, count))

@@ -22,8 +22,9 @@ import numpy as np
 
 from vxc.analysis.ownership import Ownership, Runs
 from vxc.ir.facts import trip_count
-from vxc.ir.kernel import GLOBAL, Buffer, Const, Operand
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Operand
 from vxc.ir.ops import accesses
+from vxc.ir.walk import OPENERS
 from vxc.layout.banks import NOWHERE, cycles, different, nowhere
 from vxc.layout.places import Places
 from vxc.passes.layout_roots import Layouts
@@ -79,17 +80,14 @@ class Costs:
         self.ownership, self.insts = ownership, ownership.insts
         self._turns: dict[tuple, np.ndarray] = {}
         self._issued: dict[Runs, float] = {}
+        self._weights = {-1: 1}  # of what stands in each region
+        for at, parent in enumerate(ownership.regions.parent):
+            if self.insts[at].op in OPENERS:
+                self._weights[at] = self._weights[parent] * _times(self.insts[at])
 
     def weight(self, at: int) -> float:
         """How often a position is come to, by serial loops around it."""
-        times = 1
-        for p in self.ownership.regions.parents(at):
-            inst = self.insts[p]
-            serial = inst.op == "loop" and inst.attr("map") in (None, "all")
-            if serial or inst.op == "while":
-                known = serial and all(isinstance(x, Const) for x in inst.operands)
-                times *= trip_count(*(x.value for x in (*inst.operands, Const(1))[:3])) if known else TRIPS
-        return times
+        return self._weights[self.ownership.regions.parent[at]]
 
     def loops(self, outermost: Iterable[int], layouts: Layouts) -> Cost:
         """What the given loops cost but for their accesses to tiles: global memory, shared arrays, instructions."""
@@ -152,6 +150,14 @@ class Costs:
         """[digits.., thread]: elements in memory order, that of `nowhere` where there is none."""
         number = self.ownership.numbers(runs.chain, box, strides, unknown=True).astype(dtype)
         return np.where(runs.exists, number.take(runs.iterations), number.dtype.type(nowhere(dtype)))
+
+
+def _times(opener: Inst) -> int:
+    """How often a serial loop runs its body; 1 for what is none."""
+    serial = opener.op == "loop" and opener.attr("map") in (None, "all")
+    if serial and all(isinstance(x, Const) for x in opener.operands):
+        return trip_count(*(x.value for x in (*opener.operands, Const(1))[:3]))
+    return TRIPS if serial or opener.op == "while" else 1
 
 
 def _strides(buffer: Buffer) -> list[int]:

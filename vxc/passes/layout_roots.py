@@ -181,10 +181,11 @@ class Propagation:
 
     def _tile(self, loop: int, touch: Touch, made: Layouts) -> None:
         """A tile is where the iterations are that store its elements."""
-        insts, count = self.ownership.insts, self.ownership.count(loop)
+        insts = self.ownership.insts
         over = insts[loop].attr("map") == "teams"
         if touch.mode == "r" or touch.tile in made.tiles or not over and loop not in made.loops:
             return
+        count = self.ownership.count(loop)
         where = teams(count, insts[loop].attr("lanes"), self.ownership.threads) if over else made.loops[loop]
         elements = self.elements(touch, loop)
         if elements is None or count != prod(shape_of(self.tiles[touch.tile])) or not elements.once:

@@ -108,16 +108,10 @@ def _fits(span: Range) -> bool:
     return I32.min <= span[0] and span[1] <= I32.max
 
 
-def _blocks(plan: Plan, kernel: Kernel) -> int | None:
-    """The most blocks that a kernel is launched over, where all launches say a constant."""
-    grids = [inst.operands[0] for inst in plan.entries if inst.op == "launch" and inst.attr("kernel") == kernel.name]
-    return max(max(1, x.value) for x in grids) if all(isinstance(x, Const) for x in grids) else None
-
-
 def run(plan: Plan, context: Context) -> Plan:
     kernels = []
     for kernel in plan.kernels:
-        kernel = kernel.with_attrs(blocks=_blocks(plan, kernel))
+        kernel = kernel.with_attrs(blocks=plan.most_blocks(kernel))
         state = _Narrow(kernel)
         kernels.append(replace(kernel, insts=state.run(kernel.insts)))
         wide = [i for i in kernel.insts if isinstance(i.result, Value) and i.result.dtype is I64]

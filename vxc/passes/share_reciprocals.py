@@ -85,12 +85,14 @@ class _Share:
         if inst.attr("kind") != "unroll" or not all(type(x) is Const for x in bounds) or bounds[0].value or bounds[2].value != 1:
             return []
         own = list(self.regions.level(self.regions.body(at)))
+        divisions = [i for i in own if self.insts[i].op == "div" and self.insts[i].result.dtype is F32]
+        if not divisions:
+            return []
         inside = {self.insts[i].result for i in range(at, self.regions.end[at])}
         written = {a.buffer for i in self.regions.body(at) for a in accesses(self.insts[i]) if "w" in a.mode}
         found: list[int] = []
-        for i in own:
-            inst = self.insts[i]
-            if inst.op != "div" or inst.result.dtype is not F32 or inst.operands[1] in inside:
+        for i in divisions:
+            if self.insts[i].operands[1] in inside:
                 continue
             before = [k for k in self._dividend(at, i) if k != at]
             again = all(OPS[self.insts[k].op].pure or self.insts[k].op == "load" for k in before)

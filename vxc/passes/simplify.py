@@ -1,9 +1,9 @@
 """simplify: constant folding, common subexpressions, dead code, branches and loops decided at compile time.
 
 Before: any plan, any stage.
-After:  the same plan with no foldable pure instruction, no two equal pure instructions where one is in scope of the other,
-        no unused pure instruction, load or declared storage, no `if` on a constant, no loop or `if` with nothing in it, no loop of
-        constant bounds that runs never or, unless it is parallel or may be left early, once.
+After:  the same plan with no foldable pure instruction, no comparison that ranges decide, no two equal pure instructions where one is in
+        scope of the other, no unused pure instruction, load or declared storage, no `if` on a constant, no loop or `if` with nothing in
+        it, no loop of constant bounds that runs never or, unless it is parallel or may be left early, once.
 
     %0: i64 = mul %i, 1                      %1: f32 = load @x, %i
     %1: f32 = load @x, %0          ->        store @y, %i, %1
@@ -15,14 +15,18 @@ Floats fold only through `semantics.evaluate`; the identities below hold for eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from vxc import semantics
-from vxc.ir.facts import trip_count
-from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
+from vxc.ir.facts import Range, ranges, trip_count
+from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, TERMINATES
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
+
+EMPTY: Mapping[str, Range] = MappingProxyType({})
 
 # op -> ((operand position, constant it must be, position of the operand that is the result), ...): integers
 INT_IDENTITIES = {
@@ -97,10 +101,12 @@ def _select(operands) -> Operand | None:
 class _Forward:
     """One walk over the instructions: substitute, fold, share; drop arms and loops that never run.
 
-    `known` maps a pure instruction's key to its value; entries are undone when the region they were made in closes.
+    `known` maps a pure instruction's key to its value; entries are undone when the region they were made in closes. `ranges` are those of
+    values before.
     """
 
-    def __init__(self):
+    def __init__(self, ranges: Mapping[str, Range]):
+        self.ranges = ranges
         self.env: dict[str, Operand] = {}
         self.resized: dict[str, Buffer] = {}  # workspaces whose sizes are other values now
         self.known: dict[tuple, Value] = {}
@@ -195,6 +201,8 @@ class _Forward:
 
     def _pure(self, inst: Inst) -> None:
         value = folded(inst)
+        if value is None and inst.result.dtype.kind == "b":
+            value = self._decided(inst.result)
         if value is None:
             key = (inst.op, inst.operands, inst.result.dtype, inst.attrs)
             value = self.known.get(key)
@@ -204,6 +212,11 @@ class _Forward:
                 self.out.append(inst)
                 return
         self.env[inst.result.name] = value
+
+    def _decided(self, value: Value) -> Const | None:
+        """What a bool is wherever it is computed."""
+        low, high = self.ranges.get(value.name, (0, 1))
+        return Const(bool(low), value.dtype) if low == high else None
 
 
 def _left_early(insts) -> set[str]:
@@ -265,18 +278,19 @@ def _sweep(insts: list[Inst]) -> list[Inst]:
     return out
 
 
-def simplify_insts(insts) -> tuple[Inst, ...]:
-    return tuple(_sweep(_Forward().run(insts)))
+def simplify_insts(insts, known: Mapping[str, Range] = EMPTY) -> tuple[Inst, ...]:
+    """`known` has ranges of values."""
+    return tuple(_sweep(_Forward(known).run(insts)))
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    kernels: list[Kernel] = []
+    plan, kernels = replace(plan, entries=simplify_insts(plan.entries)), []
     for kernel in plan.kernels:
-        insts = simplify_insts(kernel.insts)
+        insts = simplify_insts(kernel.insts, ranges(kernel.with_attrs(blocks=plan.most_blocks(kernel))))
         if len(insts) < len(kernel.insts):
             context.applied(f"{len(kernel.insts) - len(insts)} of {len(kernel.insts)} instructions folded, shared or dropped", kernel.name)
         kernels.append(replace(kernel, insts=insts))
-    return replace(plan, entries=simplify_insts(plan.entries), kernels=tuple(kernels))
+    return plan.with_kernels(kernels)
 
 
 SIMPLIFY = Pass("simplify", run, "fold constants, share common subexpressions, drop what is unused")

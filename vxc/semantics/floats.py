@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 _F32, _F64, _I64 = np.float32, np.float64, np.int64
@@ -85,6 +83,8 @@ def _fma32(a, b, c):
 
 
 def _exact_fma(a: float, b: float, c: float) -> float:
+    from fractions import Fraction  # of very large and very small numbers alone
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     try:
         return float(exact) if exact else a * b + c
