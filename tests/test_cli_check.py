@@ -154,5 +154,5 @@ def test_colours_are_for_terminals_and_NO_COLOR_turns_them_off(monkeypatch):
 def test_every_sample_is_sound():
     samples = sorted(SAMPLES.glob("*.vx"))
     got = vxc("check", *samples)
-    assert (got.status, got.err) == (0, "")
+    assert got.status == 0 and "error[" not in got.err  # of notes, test_in_range.py says which there are
     assert got.out.count(": ok\n") >= len(samples) > 20

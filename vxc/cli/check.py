@@ -8,6 +8,7 @@ from vxc.cli.common import Settings, Status, kernel_options, print_json, read_mo
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import compile_typed
 from vxc.dtypes import F32
+from vxc.explain.bounds import bounds_of
 from vxc.frontend.check import open_dtypes
 from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
@@ -23,12 +24,16 @@ def command(settings: Settings, files: tuple[str, ...]) -> Status:
 
     What is in an `extern fn` is not looked at. Generic dtypes that nothing gives are taken to be f32.
 
-    Prints a line for each kernel that is sound; all findings, in source order, go to standard error.
+    Prints a line for each kernel that is sound; all findings, in source order, go to standard error. Notes are of indices that may
+    leave their array for some sizes or data, and change no exit status.
     """
     reports = [_file(path, settings) for path in files]
     if settings.json:
         print_json([{"file": path, "kernels": names, "diagnostics": [d.as_dict() for d in found]} for path, names, found in reports])
-    statuses = [show(VxcError(found)) for _, _, found in reports if found]
+    statuses = [show(VxcError(errors)) for _, _, found in reports if (errors := [d for d in found if d.is_error])]
+    notes = [d for _, _, found in reports for d in found if not d.is_error]
+    if notes:
+        show(VxcError(notes))
     return max(statuses, default=Status.OK)
 
 
@@ -55,10 +60,12 @@ def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnosti
     for kernel in kernels:
         try:
             options = {"debug": settings.debug, "aligned": settings.aligned}
-            compile_typed(kernel, settings.arch or DEFAULT_ARCH, **options).cuda  # the text, too, has what it cannot say
+            compiled = compile_typed(kernel, settings.arch or DEFAULT_ARCH, **options)
+            compiled.cuda  # the text, too, has what it cannot say
         except VxcError as error:
             found += error.diagnostics
             continue
+        found += [finding.diagnostic for finding in bounds_of(compiled.tile)]
         sound.append(kernel.name)
         if not settings.json:
             print(f"{source.name}: {kernel.name}: ok")
