@@ -63,7 +63,7 @@ def _store(st: State, node: syntax.Assign, at: At, array: Array, index: tuple[Ex
 def row_loop(st: State, row: Row, body: tuple[Stmt, ...], span: Span) -> typed.Loop:
     """The parallel loop that a row statement is. Scans run in a loop over their axis, inside that over the others."""
     zero, one = dims.const(0, span), dims.const(1, span)
-    binders = [(symbol, zero, extent, one) for symbol, extent in row.binders]
+    binders = [(symbol, zero, st.length(extent), one) for symbol, extent in row.binders]
     if row.scan is not None:
         axis, at, call = row.scan
         order = replace(order_of(st, at, row, axis, call), parts=1)  # a scan goes on from one element to the next

@@ -49,7 +49,7 @@ def _reduce(st: State, node: syntax.Call, at: At) -> Task:
     if dtype.kind not in REDUCTIONS[name].kinds:
         hint = "compare first: `x > 0`" if REDUCTIONS[name].kinds == "b" else "convert first: `as i32`, `as f32`"
         fail(at, "E0203", f"`{name}` is not defined on `{dtype}`", node, help=hint)
-    binders = tuple(row.binders) if axis is None else (row.binders[axis],)
+    binders = tuple((symbol, st.length(extent)) for symbol, extent in (row.binders if axis is None else (row.binders[axis],)))
     expr = Reduce(name, binders, tuple(args), order_of(st, at, row, axis, node), accumulator(name, dtype), place, tuple(row.steps))
     if not hoists:
         return Value(node.span, expr, row=len(binders) < row.rank)

@@ -102,6 +102,8 @@ def _binder(st: State, node: syntax.Binder, at: At, kind: str) -> Steps:
     if kind == "unroll" and (trip is None or not isinstance(step, Const)):
         fail(at, "E0230", "an `unroll` loop whose length is not known when compiling", node, help="write `@unroll(4) serial`")
     symbol = Symbol(node.name, "index", I64, node.name_span)
+    if isinstance(step, Const) and step.value > 0 and dims.natural(dims.linear(start, st.forms), st.forms):
+        st.forms.natural.add(symbol)
     bind(at, node.name, node.name_span, symbol)
     return symbol, start, stop, step
 

@@ -19,10 +19,11 @@ from vxc.source import Span
 
 @entity
 class Atom:
-    """An operation that is no combination. `text` is how messages show it; `fixed` as in Form."""
+    """An operation that is no combination. `text` is how messages show it; `fixed` as in Form; `natural`: it is never negative."""
 
     text: str
     fixed: bool
+    natural: bool = False
 
 
 class Form(NamedTuple):
@@ -47,10 +48,12 @@ def integer(value: int) -> Form:
 
 @state
 class Forms:
-    """What is known of the symbols of one kernel: the forms of lets, and one Atom for each operation on given forms."""
+    """What is known of the symbols of one kernel: the forms of lets, one Atom for each operation on given forms, and indices of
+    loops that begin at 0 or above."""
 
     lets: dict[typed.Symbol, Form] = field(default_factory=dict)
     atoms: dict[tuple, Atom] = field(default_factory=dict)
+    natural: set[typed.Symbol] = field(default_factory=set)
 
 
 _FOLD = {
@@ -60,6 +63,7 @@ _FOLD = {
     "min": min,
     "max": max,
 }
+_NATURAL = {"floordiv": all, "ceildiv": all, "mod": all, "min": all, "max": any}  # of which operands, for the result to be
 _TEXT = 60  # characters of an operation in a message
 
 
@@ -131,7 +135,11 @@ def _op(name: str, args: list[Form], forms: Forms) -> Form:
     key = (name, *args)
     if key not in forms.atoms:
         text = f"{name}({', '.join(map(show, args))})"
-        forms.atoms[key] = Atom(text if len(text) <= _TEXT else "(..)", all(arg.fixed for arg in args))
+        forms.atoms[key] = Atom(
+            text if len(text) <= _TEXT else "(..)",
+            all(arg.fixed for arg in args),
+            name in _NATURAL and _NATURAL[name](natural(arg, forms) for arg in args),
+        )
     atom = forms.atoms[key]
     return Form(frozenset([(atom, 1)]), 0, atom.fixed)
 
@@ -145,6 +153,12 @@ def _combine(a: Form, b: Form, sign: int) -> Form:
 
 def _scale(form: Form, by: int) -> Form:
     return Form(frozenset((k, c * by) for k, c in form.terms if by), form.const * by, form.fixed)
+
+
+def natural(form: Form, forms: Forms) -> bool:
+    """Whether it is shown never to be negative: nothing in it is, and nothing is taken away."""
+    known = (a.natural if isinstance(a, Atom) else a.kind == "dim" or a in forms.natural for a, _ in form.terms)
+    return form.const >= 0 and all(c > 0 for _, c in form.terms) and all(known)
 
 
 def show(form: Form) -> str:

@@ -10,7 +10,7 @@ from vxc.diag import Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.foreign import TYPES
-from vxc.frontend.typed import Stmt, Symbol
+from vxc.frontend.typed import Expr, Stmt, Symbol
 from vxc.record import state, value
 from vxc.source import Source, Span
 
@@ -95,6 +95,7 @@ class State:
     reduce_chunk: int | None = None
     errors: list[Diagnostic] = field(default_factory=list)
     forms: dims.Forms = field(default_factory=dims.Forms)
+    lengths: dict[Expr, Expr] = field(default_factory=dict)  # an extent that may be negative -> the elements that there are
     hoisted: dict[syntax.Call, Symbol] = field(default_factory=dict)  # reductions of row lets, computed once
     reads: list[set] = field(default_factory=list)  # what the row lets being checked read
     uses: list[Any] = field(default_factory=list)  # rows.Use of each row let
@@ -106,6 +107,10 @@ class State:
     def tick(self) -> int:
         self.clock += 1
         return self.clock
+
+    def length(self, extent: Expr) -> Expr:
+        """The elements of a slice by its extent, which alone says whether rows are of one shape."""
+        return self.lengths.get(extent, extent)
 
     def wrote(self, target: Any) -> None:
         self.writes.setdefault(target, []).append(self.clock)

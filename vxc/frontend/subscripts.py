@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.dtypes import I64
+from vxc.dtypes import BOOL, I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.rows import Pick, RowLet
 from vxc.frontend.scope import UNKNOWN, At, State, count, fail, label, unknown
-from vxc.frontend.typed import Array, Const, Expr
+from vxc.frontend.typed import Array, Cast, Const, Expr, Op
 from vxc.frontend.values import Value, assign, convert, widened
 from vxc.ir.facts import MAX_DIM
 from vxc.source import Span
@@ -77,14 +77,29 @@ def _pick(st: State, at: At, array: Array, k: int, index: Any, inside: bool) -> 
     if isinstance(index, syntax.Window):
         extent, step = as_index(at, (yield index.extent, plain), "the extent of a slice"), one
         stop = dims.op("add", start, extent, place)
+        length = dims.op("max", extent, dims.const(0, place), place)
     else:
         stop = as_index(at, (yield index.stop, plain), "the end of a slice") if index.stop else size
         step = as_index(at, (yield index.step, plain), "the step of a slice") if index.step else one
         if isinstance(step, Const) and step.value < 1:
             fail(at, "E0216", f"a slice by steps of {step.value}", index, help="steps are positive")
         extent = dims.op("ceildiv", dims.op("sub", stop, start, place), step, place)
+        length = dims.op("ceildiv", _ahead(st, start, stop, place), step, place)
     _check_slice(st, at, array, k, start, stop, index.span, inside)
-    return Pick(start, tidy(st, extent), step)
+    extent = tidy(st, extent)
+    if extent is not size and not dims.natural(dims.linear(extent, st.forms), st.forms):
+        st.lengths[extent] = length
+    return Pick(start, extent, step)
+
+
+def _ahead(st: State, start: Expr, stop: Expr, place: Span) -> Expr:
+    """Elements from `start` to `stop`, 0 where there are none. From a negative start, where the difference may wrap, at least 1 where
+    there are any: such a slice is out of range, not empty."""
+    apart = dims.op("sub", dims.op("max", stop, start, place), start, place)
+    if dims.natural(dims.linear(start, st.forms), st.forms):
+        return apart
+    some = Cast("cast", Op("lt", (start, stop), BOOL, place), I64, place)
+    return dims.op("max", apart, some, place)
 
 
 def tidy(st: State, expr: Expr) -> Expr:

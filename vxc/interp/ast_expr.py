@@ -84,12 +84,10 @@ def _reduce(machine: Machine, node: Reduce, scope: Scope):
     for _, extent in node.binders:
         extents.append(np.maximum((yield extent, scope), 0))
     longest = tuple(scope.range(extent)[1] for extent in extents)
-    inner: Scope | None = scope
-    for (symbol, _), extent, size in zip(node.binders, extents, longest):
-        inner = machine.enter(inner, symbol, _ZERO, _ONE, pad(extent, inner.depth), range(size)) if inner and size else None
-    args = []
-    for arg in node.args:
-        args.append((yield arg, inner) if inner else np.zeros((), arg.dtype.numpy))
+    within = tuple(map(machine.within, longest))
+    if within != longest:  # out of range, which is found before there is memory for all of it
+        yield from _elements(machine, node, scope, extents, within)
+    args = yield from _elements(machine, node, scope, extents, longest)
     if all(extent.size == 1 for extent in extents):
         return _fold(node, [_rows(value, scope.depth, longest) for value in args])
     # the order depends on the length: points of one length together
@@ -100,6 +98,17 @@ def _reduce(machine: Machine, node: Reduce, scope: Scope):
         full = (np.broadcast_to(value, (*scope.sizes, *longest)) for value in args)
         result[here] = _fold(node, [_rows(value[here][inside], 1, tuple(lengths)) for value in full])
     return result
+
+
+def _elements(machine: Machine, node: Reduce, scope: Scope, extents: list[np.ndarray], sizes: tuple[int, ...]):
+    """The arguments over the first iterations of each binder, `sizes` of them."""
+    inner: Scope | None = scope
+    for (symbol, _), extent, size in zip(node.binders, extents, sizes):
+        inner = machine.enter(inner, symbol, _ZERO, _ONE, pad(extent, inner.depth), range(size)) if inner and size else None
+    args = []
+    for arg in node.args:
+        args.append((yield arg, inner) if inner else np.zeros((), arg.dtype.numpy))
+    return args
 
 
 _ZERO, _ONE = np.asarray(0, np.int64), np.asarray(1, np.int64)

@@ -65,6 +65,10 @@ class Machine:
         inner = Scope(axes, mask, (*scope.indices, symbol))
         return inner if trips.ndim == 0 else inner.narrow(t < pad(trips, depth))
 
+    def within(self, count: int) -> int:
+        """Of `count` iterations along rows, so many that those of no array are longer: if all of them are in range, so are the others."""
+        return min(count, 1 + max((size for storage in self.memory.values() for size in storage.data.shape), default=0))
+
     def width(self, loop: Loop, binder: int) -> int:
         """About how many points one iteration of a binder of the loop opens; an extent that varies counts as the largest of any array."""
         key = (loop, binder)

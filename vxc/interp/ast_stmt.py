@@ -150,7 +150,7 @@ def _check_step(machine: Machine, loop: Loop, scope: Scope, step: np.ndarray) ->
 def _parallel(machine: Machine, nest: Nest, scope: Scope, symbol, start, step, trips):
     loop, total = nest.loop, scope.range(trips)[1]
     chunk = BUDGET // (machine.width(loop, nest.first) * prod(scope.sizes))
-    chunk = max(1, total if loop.scan_order else chunk)  # a scan needs its whole row
+    chunk = max(1, machine.within(total) if loop.scan_order else chunk)  # a scan needs its whole row, or as much as is in range
     for first in range(0, total, chunk):
         part = range(first, min(first + chunk, total))
         inner = machine.enter(scope, symbol, start, step, trips, part, loop.scan_order)

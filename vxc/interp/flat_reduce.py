@@ -5,11 +5,14 @@ The `order` that the instruction carries says how; lanes whose lengths differ ar
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from vxc.dtypes import DType
 from vxc.interp.flat_lanes import Lanes, both, lanes, lift, lift_lanes
 from vxc.interp.flat_machine import Frame, Step
+from vxc.interp.flat_memory import Memory
 from vxc.interp.flat_tile import Axis, Parallel, Place, TileMachine, sync, threads_of, ticks_of
 from vxc.layout.layout import distribution
 from vxc.semantics import Order, dot, reduce, scan
@@ -25,21 +28,37 @@ class Along(Axis):
         lengths = np.unique(full if m.mask is True else np.broadcast_to(full, m.shape)[np.broadcast_to(m.mask, m.shape)])
         self.groups = [(int(n), both(m.mask, lanes(full == n))) for n in lengths[::-1]]
         self.rows: Lanes = False
+        self.count = self.ran = 0  # iterations of the lanes of one length, and those that run now
         m.frames.append(self)
         sync(m)
 
     def next(self, m: TileMachine) -> int:
         self.restore(m)
         while self.groups:
-            n, self.rows = self.groups.pop()
-            if n == 0:
+            self.count, self.rows = self.groups.pop()
+            if self.count == 0:
                 self.nothing(m)
                 continue
-            ticks = ticks_of(m, 0, n)
-            return self.open(m, ticks, ticks, lift_lanes(self.rows, ticks.ndim), self.where(m, ticks))
+            return self.first(m, self.within(m))
         return self.done(m)
 
-    close = next
+    def first(self, m: TileMachine, count: int) -> int:
+        """Run the first `count` iterations at once."""
+        self.ran, ticks = count, ticks_of(m, 0, count)
+        return self.open(m, ticks, ticks, lift_lanes(self.rows, ticks.ndim), self.where(m, ticks))
+
+    def close(self, m: TileMachine) -> int:
+        if self.ran == self.count:
+            return self.closed(m)
+        self.restore(m)  # no access was out of range, so that accesses are not all there is to it
+        return self.first(m, self.count)
+
+    closed = next
+
+    def within(self, m: TileMachine) -> int:
+        """The iterations to run first: of a row longer than any array so many that an index out of range is among them."""
+        sizes = (prod(memory.shape) for memory in m.storage.values() if isinstance(memory, Memory))
+        return min(self.count, 1 + max(sizes, default=0))
 
     def nothing(self, m: TileMachine) -> None:
         """A length of 0."""
@@ -68,7 +87,7 @@ class Reduce(Along):
     fed: list[np.ndarray]
     dtype: DType
 
-    def close(self, m: TileMachine) -> int:
+    def closed(self, m: TileMachine) -> int:
         fed = self.fed
         self.restore(m)
         self.put(m, fed)
