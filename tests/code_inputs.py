@@ -174,3 +174,8 @@ RUNS = {
     ),
     "E0735": (kernel("y[0:4:§n] = 0.0;"), {"x": X, "y": X}, {"n": 0}, "a slice goes by steps of less than 1"),
 }  # fmt: skip
+
+# code: (source, message) of what is noted of a kernel that is sound
+NOTES = {
+    "N0311": (thread("§y[i + n] = 0.0;"), "index i + n of `y` may be below 0 or pass the extent N"),
+}

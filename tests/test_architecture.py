@@ -193,4 +193,4 @@ def test_every_code_is_reported_somewhere():
     """test_codes.py gives each of them."""
     own = PACKAGE / "codes.py"
     texts = (path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path != own)
-    assert sorted({code for text in texts for code in re.findall(r'"([EW]\d{4})"', text)} ^ set(CODES)) == []
+    assert sorted({code for text in texts for code in re.findall(r'"([EWN]\d{4})"', text)} ^ set(CODES)) == []

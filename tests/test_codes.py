@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from code_calls import CALLS
-from code_inputs import RUNS, SOURCES, TEXTS
+from code_inputs import NOTES, RUNS, SOURCES, TEXTS
 
 from vxc.codes import CODES
 from vxc.cuda import nvrtc
 from vxc.diag import Diagnostic, VxcError, render
 from vxc.driver import compile, compile_ir
+from vxc.explain.bounds import bounds_of
 from vxc.frontend.check import check, check_module, kernel_names, program_names
 from vxc.frontend.parse import parse
 from vxc.interp.ast_interp import run_ast
@@ -48,7 +49,7 @@ def compiled(source: Source) -> None:
 
 
 def test_every_code_has_one_input():
-    tables = [*SOURCES, *TEXTS, *RUNS, *CALLS]
+    tables = [*SOURCES, *TEXTS, *RUNS, *CALLS, *NOTES]
     assert sorted(tables) == sorted(CODES)
 
 
@@ -82,3 +83,12 @@ def test_calls(code, tmp_path, monkeypatch):
     finally:
         nvrtc._nvrtc.cache_clear()
     assert found.code == code and found.message.replace(f"{tmp_path}/", "").startswith(message) and message
+
+
+@pytest.mark.parametrize("code", NOTES)
+def test_notes(code):
+    text, message = NOTES[code]
+    (found,) = bounds_of(compile(Source("k.vx", text.replace("§", ""))).tile)
+    note = found.diagnostic
+    assert (note.code, note.message, note.span.start) == (code, message, text.find("§")) and note.help
+    assert render(note).startswith(f"note[{code}]: ")

@@ -188,7 +188,7 @@ def test_diagnostics_raise_only_for_errors():
 
 def test_codes_are_well_formed_and_unknown_ones_refused():
     for code, (severity, title) in CODES.items():
-        assert re.fullmatch(r"[EW]0[1-7]\d\d", code) and severity == {"E": "error", "W": "warning"}[code[0]] and title
+        assert re.fullmatch(r"[EWN]0[1-7]\d\d", code) and severity == {"E": "error", "W": "warning", "N": "note"}[code[0]] and title
     with pytest.raises(AssertionError, match="E9999"):
         Diagnostic("E9999", "no")
 

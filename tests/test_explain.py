@@ -11,6 +11,7 @@ import pytest
 from cli_tool import SAMPLES, SCALE, TWO, vxc
 from test_readme import table
 
+import vxc as vxc_package
 from vxc.cuda import nvrtc
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import compile
@@ -165,6 +166,11 @@ def test_a_shifted_read_touches_one_sector_more():
     assert (store["sectors_per_request"], store["ideal_sectors_per_request"]) == (4.0, 4.0)
 
 
+PYTHON = (
+    "f: a call from Python with these arrays compiles for where its arrays begin; to see that kernel, add --aligned x=true --aligned y=true"
+)
+
+
 def test_a_large_grid_is_estimated_and_says_so():
     size = 256 * 10 * measure.MOST_BLOCKS
     (kernel,) = explained("-", "-a", f"x=rand:f32[{size}]", stdin=COPY)["kernels"]
@@ -173,7 +179,8 @@ def test_a_large_grid_is_estimated_and_says_so():
     assert one["traffic"]["moved_bytes"] == one["traffic"]["minimum_bytes"] == 8 * size
     assert kernel["notes"] == [
         f"f: {measure.MOST_BLOCKS} of its {one['grid']:,} blocks were simulated, some from its start, middle and end; "
-        "counts are estimated from them"
+        "counts are estimated from them",
+        PYTHON,
     ]
 
 
@@ -216,7 +223,7 @@ def test_without_nvrtc_resources_are_missing_and_it_says_so(monkeypatch):
     (kernel,) = document["kernels"]
     assert kernel["launches"][0]["resources"] is None and kernel["launches"][0]["waves"] is None
     assert kernel["launches"][0]["traffic"]["moved_bytes"] == 8192
-    assert kernel["notes"] == ["registers and occupancy are not known: NVRTC, which compiles the CUDA text, cannot be loaded"]
+    assert kernel["notes"] == ["registers and occupancy are not known: NVRTC, which compiles the CUDA text, cannot be loaded", PYTHON]
     got = vxc("explain", "-", stdin=COPY)
     assert got.status == 0 and "registers   " not in got.out and "\nnote: registers and occupancy are not known" in got.out
 
@@ -292,3 +299,29 @@ def test_the_register_cap_by_option_and_by_environment(monkeypatch):
     monkeypatch.setenv("VXC_MAXRREG", "many")
     got = vxc("explain", "-", stdin=COPY)
     assert got.status == 2 and "VXC_MAXRREG" in got.err
+
+
+# ---- what a call from Python would fix -------------------------------------------------------------------------------
+
+ROWS = "kernel f(x: f16[M, N], out y: f32[M]) { parallel i in M { y[i] = sum(x[i] as f32); } }"
+
+
+@pytest.mark.parametrize("length", [256, 252, 250])
+def test_options_show_the_kernel_that_python_compiles(length):
+    given = ["-a", f"x=rand:f16[64,{length}]"]
+    (kernel,) = explained("-", *given, stdin=ROWS)["kernels"]
+    said = f"f: a call from Python with these arrays compiles for N = {length} and where its arrays begin; to see that kernel, add "
+    (note,) = [note for note in kernel["notes"] if "Python" in note]
+    assert note.startswith(said)
+    options = note.removeprefix(said).split()
+    ahead = vxc_package.kernel(ROWS).compile(vxc_package.ShapeDtype((64, length), "f16"), target="sm_90a")
+    text = vxc("compile", "-", "--emit", "cuda", "--arch", "sm_90a", *options, stdin=ROWS).out
+    assert text.replace("<stdin>", "<kernel>").rstrip() == ahead.cuda.rstrip()
+    (kernel,) = explained("-", *given, *options, stdin=ROWS)["kernels"]
+    assert not [note for note in kernel["notes"] if "Python" in note]
+
+
+def test_a_reduction_in_an_iteration_of_one_thread():
+    got = vxc("explain", "-", stdin="kernel f(x: f32[M, N], out m: f32[N]) { parallel j in N { m[j] = absmax(x[:, j]); } }").out
+    assert "parallel over j: one thread runs each iteration" in got
+    assert "absmax: one thread goes through it alone" in got

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cli_tool import SAMPLES
+from cli_tool import vxc as command
 
 import vxc
 from vxc.explain.resources import resources_of
@@ -115,3 +116,50 @@ def test_advice_is_in_the_words_of_python(call, words):
     with pytest.raises(vxc.VxcError) as caught:
         call()
     assert words in str(caught.value) and not re.search(r"\B-D |--arch|-k ", str(caught.value))
+
+
+def test_the_first_kernel_of_the_readme_works_when_it_is_saved():
+    first = re.search(r"^```\n(kernel .*?)^```", (SAMPLES.parent / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    got = command("run", "-", "--on", "flat", "--check", stdin=first[1])
+    assert got.status == 0 and "check: equal to ast to the bit" in got.out and command("check", "-", stdin=first[1]).err == ""
+
+
+# ---- what was meant --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: vxc.kernel("arn.vx"), "vxc.kernel takes the text of a kernel, and 'arn.vx' is a path; load the file: vxc.load(path).NAME"),
+    (lambda: vxc.load(SUB), "is the text of a kernel; pass it to vxc.kernel(text)"),
+    (lambda: vxc.load(SAMPLES / "add.vx")(1), "add.vx is a module of kernels, and is not called itself; call a kernel of it: .add(..)"),
+    (lambda: vxc.kernel(SUB, target="sm_90a").compile()(1), "is not called; call the kernel, `sub(..)`; this has .cuda,"),
+])  # fmt: skip
+def test_python_says_what_was_meant(call, words):
+    with pytest.raises(vxc.LaunchError) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_names_are_looked_up_when_a_kernel_is_first_called():
+    late = vxc.kernel(SUB.replace("- b[i]", "- bb[i]"))
+    with pytest.raises(vxc.CompileError, match="nothing is named `bb` here"):
+        late(np.ones(2, np.float32), np.ones(2, np.float32), device="cpu")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("chek", "k.vx"), "No such command 'chek'; did you mean `check`?"),
+    (("wombat",), "No such command 'wombat'."),
+    (("run", "--on", "cpu", SAMPLES / "add.vx"), "did you mean `--on flat`?"),
+    (("run", "--on", "moon", SAMPLES / "add.vx"), "'moon' is not one of 'gpu', 'flat'"),
+    (("opt", SAMPLES / "add.vx", "-p", "simplify"), "add.vx is a .vx file, and this takes IR, which `vxc compile "),
+])  # fmt: skip
+def test_the_command_line_says_what_was_meant(arguments, words):
+    got = command(*arguments)
+    assert got.status == 2 and words in got.err
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("rnd:f32[8]", "did you mean `rand`?"), ("rand:f32", "write KIND:DTYPE"), ("x.npy", "check the path"), ("q:x.npy", "check the"),
+])  # fmt: skip
+def test_arrays_say_what_was_meant(text, words):
+    got = command("run", SAMPLES / "rowsum.vx", "-a", f"x={text}")
+    assert got.status == 1 and words in got.err

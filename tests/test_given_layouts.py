@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from vxc.diag import VxcError
 from vxc.driver import compile
 from vxc.interp.flat_interp import run_flat
 from vxc.layout.layout import parse
-from vxc.layout.places import places
+from vxc.layout.places import places, problem
 from vxc.source import Source
 
 ROWS = """kernel k(x: f32[M, 32], out y: f32[M, 32], out z: f32[M]) {
@@ -91,10 +92,10 @@ def test_a_ladder_of_small_tiles():
 
 GRID = "kernel k(out y: f32[8]) {{ @threads(32) grid b in 1 {{ @layout({}) {}: f32[8, 8] = 0.0; y[0] = 1.0; }} }}"
 WRONG = [
-    ("fragment f", "[i, j] -> [i * 8 + j, 0]", "`@layout` does not fit `f`: i=4, j=0 has thread 32, outside the 32 of the team"),
+    ("fragment f", "[i, j] -> [i * 8 + j, 0]", "`@layout` does not fit `f`: i=4, j=0 has thread 32, outside the 32 threads of the block"),
     ("fragment f", "[i, j] -> [i, j % 4]", "`@layout` does not fit `f`: i=0, j=0 and i=0, j=4 both have slot 0 of thread 0"),
     ("fragment f", "[i, j, r in 2] -> [i, j]", "`@layout` does not fit `f`: i=0, j=0, r=0 and i=0, j=0, r=1 both have slot 0 of thread 0"),
-    ("fragment f", "[i, j] -> [i - 1, j]", "`@layout` does not fit `f`: i=0, j=0 has thread -1, outside the 32 of the team"),
+    ("fragment f", "[i, j] -> [i - 1, j]", "`@layout` does not fit `f`: i=0, j=0 has thread -1, outside the 32 threads of the block"),
     ("fragment f", "[i, j] -> [i * 5 % 8 * 2 + j * 3 // 8, j]", "`@layout` does not fit `f`: which elements a thread has is no sum"),
     ("fragment f", "[i, j, k] -> [i, j]", "`@layout` does not fit `f`: it has 3 indices, and the array 2 dimensions"),
     ("fragment f", "[i, j] -> [i, j, 0]", "`@layout` of a fragment gives [thread, slot], not 3 results"),
@@ -116,12 +117,35 @@ def test_layouts_that_do_not_fit(array, layout, message):
     assert found.code == "E0235" and found.message.startswith(message) and found.span is not None and found.help
 
 
+BLOCK = "kernel k(out y: f32[8]) {{ @threads({}) grid b in 1 {{ @layout({}) fragment f: f32[{}] = 0.0; y[0] = 1.0; }} }}"
+
+
+@pytest.mark.parametrize("threads", [32, 64, 96, 256, 1024])
+def test_the_layout_that_is_advised_fits(threads):
+    shapes = [(1,), (7,), (1000,), (32, 32), (33, 7), (1, 64), (64, 1), (128, 40), (5, 6, 7), (16, 16, 8), (2, 3, 4, 5), (16, 3, 33)]
+    for shape in shapes:
+        indices = ", ".join("abcd"[: len(shape)])
+        for wrong in (f"[{indices}] -> [9999, 0]", f"[{indices}] -> [0, 0]", f"[{indices}] -> [0, 0, 0]", "[a, b, c, d, e] -> [0, 0]"):
+            if shape == (1,) and wrong == "[a] -> [0, 0]":
+                continue
+            with pytest.raises(VxcError) as caught:
+                compile(Source("k.vx", BLOCK.format(threads, wrong, ", ".join(map(str, shape)))))
+            advised = re.search(r"`@layout\((.*)\)`$", caught.value.diagnostics[0].help)[1]
+            assert (indices in advised) == ("e" not in wrong)
+            assert problem(parse(advised), shape, threads) is None
+    text = BLOCK.format(threads, "[i] -> [0, 0]", "32, 32")
+    with pytest.raises(VxcError) as caught:
+        compile(Source("k.vx", text))
+    advised = re.search(r"`@layout\((.*)\)`$", caught.value.diagnostics[0].help)[1]
+    assert compile(Source("k.vx", text.replace("[i] -> [0, 0]", advised))).cuda
+
+
 OUTSIDE = "kernel k(n: i64, x: f32[4, 8], out y: f32[8, 8]) { LOOP }"
 IN_GRID = OUTSIDE.replace("LOOP", "@threads(32) grid b in 1 { LOOP }")
 INSIDE = IN_GRID.replace("LOOP", "parallel h in 1 { LOOP }")
 STORE = "parallel i in 8, j in 8 { y[i, j] = 1.0; }"
 WRONG_LOOPS = [
-    (IN_GRID, "[i, j] -> [i * 8 + j, 0]", STORE, "`@layout` does not fit `i, j`: i=4, j=0 has thread 32, outside the 32 of the team"),
+    (IN_GRID, "[i, j] -> [i * 8 + j, 0]", STORE, "`@layout` does not fit `i, j`: i=4, j=0 has thread 32, outside the 32 threads"),
     (IN_GRID, "[i, j] -> [i, j % 4]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 and i=0, j=4 both have slot 0 of thread 0"),
     (IN_GRID, "[i, j] -> [i, j - 1]", STORE, "`@layout` does not fit `i, j`: i=0, j=0 has slot -1"),
     (IN_GRID, "[i, j] -> [i * 5 % 8 * 2 + j * 3 // 8, j]", STORE, "`@layout` does not fit `i, j`: which iterations a thread has is no sum"),

@@ -61,8 +61,8 @@ def test_evaluate():
 @pytest.mark.parametrize("text, extents, threads, wrong", [
     ("[i, j, r in 2] -> [i * 8 + j % 8 + r * 32, j // 8]", (4, 16), 64, None),
     ("[i] -> [i % 4, i // 4]", (0,), 4, None),
-    ("[i, j, r in 2] -> [i * 8 + j % 8 + r * 32, j // 8]", (4, 16), 63, "i=3, j=7, r=1 has thread 63, outside the 63 of the team"),
-    ("[i] -> [i - 1, 0]", (4,), 4, "i=0 has thread -1, outside the 4 of the team"),
+    ("[i, j, r in 2] -> [i * 8 + j % 8 + r * 32, j // 8]", (4, 16), 63, "i=3, j=7, r=1 has thread 63, outside the 63 threads of the block"),
+    ("[i] -> [i - 1, 0]", (4,), 4, "i=0 has thread -1, outside the 4 threads of the block"),
     ("[i] -> [i % 4, i // 4 - 1]", (8,), 4, "i=0 has slot -1"),
     ("[i, j] -> [i, j % 8]", (4, 16), 4, "i=0, j=0 and i=0, j=8 both have slot 0 of thread 0"),
     ("[i, r in 2] -> [i, 0]", (4,), 4, "i=0, r=0 and i=0, r=1 both have slot 0 of thread 0"),

@@ -139,7 +139,7 @@ def test_what_is_no_sum_of_digits_is_none():
 
 @pytest.mark.parametrize("text, shape, threads, why", [
     ("[i, j] -> [i, j]", (8,), 32, "it has 2 indices, and the array 1 dimensions"),
-    ("[i] -> [i, 0]", (33,), 32, "i=32 has thread 32, outside the 32 of the team"),
+    ("[i] -> [i, 0]", (33,), 32, "i=32 has thread 32, outside the 32 threads of the block"),
     ("[i] -> [i % 4, 0]", (8,), 32, "i=0 and i=4 both have slot 0 of thread 0"),
     ("[i, j] -> [i ^ j, j]", (4, 5), 32, "which elements a thread has is no sum of digits of its number and of the slot, nor their `^`"),
 ])  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cli_tool import vxc
 
+import vxc as package
 from vxc.driver import compile
 from vxc.inputs import complete
 from vxc.interp.ast_interp import run_ast
@@ -77,3 +78,12 @@ def test_commands_tell(arguments):
     for name in ("y", "z"):
         assert f"note: half stores nothing to 300 of 600 elements of `{name}`: they may hold anything" in got.err
     assert "stores nothing" not in vxc(*arguments, "-", stdin=KINDS["every element"][0]).err
+
+
+def test_a_call_from_python_warns():
+    half = package.kernel(HALF)
+    with pytest.warns(package.UnwrittenWarning) as caught:
+        half(np.ones(10, np.float32), device="cpu")
+    said = "half stores nothing to 5 of 10 elements of `{}`: they may hold anything"
+    assert [str(w.message) for w in caught] == [said.format("y"), said.format("z")] and {w.filename for w in caught} == {__file__}
+    half(np.ones(10, np.float32), np.zeros(10, np.float32), np.zeros(10, np.int32), device="cpu")  # given arrays keep what they held

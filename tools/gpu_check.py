@@ -35,7 +35,7 @@ SEVERAL = ROOT / "tools" / "results" / "gpu2.json"
 SEVERAL_TESTS = ROOT / "tests" / "test_api_two_gpus.py"
 LIMIT = 150  # seconds for the GPU tests
 WORKERS = 8
-VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark")
+VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark", "torch", "cupy-cuda13x", "numba-cuda", "jax", "ml_dtypes")
 
 
 def fresh() -> int:
@@ -82,18 +82,19 @@ def failures(record: dict) -> list[str]:
     return found
 
 
-def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> tuple[int, int]:
-    """(passed, failed) of `pytest -m gpu`; a run that does not end in LIMIT seconds counts as a failure."""
+def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> dict[str, int]:
+    """How many of `pytest -m gpu` passed, were skipped, failed; a run that does not end in LIMIT seconds counts as a failure."""
     options = ["-m", "gpu", f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
     command = [sys.executable, "-m", "pytest", *options, str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except subprocess.TimeoutExpired as late:
         print((late.stdout or b"").decode()[-3000:], f"the GPU tests did not end in {LIMIT} s")
-        return 0, 1
+        return {"passed": 0, "skipped": 0, "failed": 1}
     print(done.stdout[-6000:], done.stderr[-1000:])
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
-    return counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0) + (done.returncode not in (0, 1))
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped|failed|error)", done.stdout)}
+    failed = counts.get("failed", 0) + counts.get("error", 0) + (done.returncode not in (0, 1))
+    return {"passed": counts.get("passed", 0), "skipped": counts.get("skipped", 0), "failed": failed}
 
 
 def record_several() -> int:
@@ -103,18 +104,17 @@ def record_several() -> int:
     count = driver().device_count()
     if count < 2:
         raise Stopped(f"no several GPUs: the driver finds {count}; CUDA_VISIBLE_DEVICES may hide some")
-    passed, failed = gpu_tests(SEVERAL_TESTS, workers=0)
+    found = gpu_tests(SEVERAL_TESTS, workers=0)
     whole = {
         "devices": [driver().device_name(d) for d in range(count)],
         "driver": ".".join(map(str, driver().driver_version())),
-        "versions": versions((*VERSIONS, "torch", "cupy-cuda13x")),
-        "passed": passed,
-        "failed": failed,
+        "versions": versions(VERSIONS),
+        **found,
         "key": several_key(),
     }
     SEVERAL.write_text(json.dumps(whole, indent=1) + "\n")
-    print(f"{count} x {whole['devices'][0]}: {passed} tests passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    print(f"{count} x {whole['devices'][0]}: {found['passed']} tests passed, {found['failed']} failed")
+    return 1 if found["failed"] or not found["passed"] else 0
 
 
 def versions(names: Sequence[str]) -> dict[str, str]:
@@ -138,23 +138,22 @@ def record() -> int:
         tests = pool.submit(gpu_tests)
         for case, said in zip(names, pool.map(sanitize, names), strict=True):
             rows[case]["sanitizer"] = said
-        passed, failed = tests.result()
+        found = tests.result()
     whole = {
         "device": cuda.device_name(0),
         "arch": arch,
         "driver": ".".join(map(str, cuda.driver_version())),
         "bindings": type(cuda).__name__,
         "versions": versions(VERSIONS),
-        "passed": passed,
-        "failed": failed,
+        **found,
         "cases": rows,
     }
     RECORD.parent.mkdir(exist_ok=True)
     RECORD.write_text(json.dumps(whole, indent=1) + "\n")
     bad = failures(whole)
     print("\n".join(bad))
-    print(f"{whole['device']}: {passed} GPU tests passed, {failed} failed; {len(rows)} samples; {len(bad)} problems")
-    return 1 if bad or failed else 0
+    print(f"{whole['device']}: {found['passed']} GPU tests passed, {found['failed']} failed; {len(rows)} samples; {len(bad)} problems")
+    return 1 if bad or found["failed"] else 0
 
 
 def _installed(name: str) -> bool:

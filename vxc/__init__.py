@@ -13,7 +13,7 @@ from vxc.target import target  # at once, and not when first used: the module of
 if TYPE_CHECKING:
     from vxc.api.ahead import Compiled, ShapeDtype
     from vxc.api.authoring import Module, elementwise, jit, kernel, load, reduction
-    from vxc.api.errors import CompileError, LaunchError, NoDeviceError
+    from vxc.api.errors import CompileError, LaunchError, NoDeviceError, UnwrittenWarning
     from vxc.api.kernels import Kernel
     from vxc.api.tuned import Tuned, autotune
     from vxc.diag import VxcError
@@ -29,11 +29,13 @@ _HOMES = {
     "autotune": "vxc.api.tuned", "Tuned": "vxc.api.tuned",
     "Compiled": "vxc.api.ahead", "ShapeDtype": "vxc.api.ahead",
     "CompileError": "vxc.api.errors", "LaunchError": "vxc.api.errors", "NoDeviceError": "vxc.api.errors",
+    "UnwrittenWarning": "vxc.api.errors",
 }  # fmt: skip
 
 __all__ = [
     "__version__", "target", "compile", "Source", "VxcError", "load", "kernel", "jit", "Module", "elementwise", "reduction", "Kernel",
     "autotune", "Tuned", "Compiled", "ShapeDtype", "CompileError", "LaunchError", "NoDeviceError",
+    "UnwrittenWarning",
 ]  # fmt: skip
 
 

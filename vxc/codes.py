@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    severity: str  # "error" or "warning"
+    severity: str  # "error", "warning" or "note"
     title: str
 
 
@@ -143,4 +143,8 @@ _ERRORS = {
 
 _WARNINGS: dict[str, str] = {}
 
-CODES: dict[str, Code] = _codes("error", _ERRORS) | _codes("warning", _WARNINGS)
+_NOTES = {
+    "N0311": "an index that is not shown to stay in its array",
+}
+
+CODES: dict[str, Code] = _codes("error", _ERRORS) | _codes("warning", _WARNINGS) | _codes("note", _NOTES)

@@ -152,7 +152,7 @@ def unwritable(path: str, error: OSError) -> VxcError:
 TAB, INDENT, WIDTH = 4, 4, 100  # columns: tab stops, indentation left standing, widest excerpt
 LONGEST = 400  # characters of a message: names and literals may be as long as they like
 LISTED = 8  # names that a message lists
-_COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "frame": "\033[1;34m", "bold": "\033[1m"}
+_COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1;36m", "frame": "\033[1;34m", "bold": "\033[1m"}
 
 
 def render_all(diagnostics: Iterable[Diagnostic], colour: bool = False) -> str:
@@ -248,7 +248,8 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A help line naming what was probably meant."""
     from difflib import get_close_matches  # once something is wrong
 
-    near = get_close_matches(name, [*known], 1)
+    words = [*known]
+    near = [word for word in words if word.lower() == name.lower()] or get_close_matches(name, words, 1)
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 

@@ -83,6 +83,18 @@ def of_torch(x: Any, y: Any, n: int) -> Iterator[Way]:
     yield "torch_empty", lambda: torch.empty((128,), dtype=torch.float32, device=x.device), ()
 
 
+def of_graphs(x: Any, y: Any, n: int) -> Iterator[Way]:
+    """CUDA graphs of one call each: what replaying costs the host does not depend on who was captured."""
+    torch, kernel = import_module("torch"), vxc.kernel(KERNEL)
+    calls: dict[str, Callable] = {"vxc_graph": lambda: kernel(x, y, n), "torch_graph": lambda: torch.add(x, n, out=y)}
+    for impl, call in calls.items():
+        graph = torch.cuda.CUDAGraph()
+        call()
+        with torch.cuda.graph(graph):
+            call()
+        yield impl, graph.replay, ()
+
+
 def of_triton(x: Any, y: Any, n: int) -> Iterator[Way]:
     import triton
     import triton.language as tl
@@ -101,7 +113,7 @@ def measured(case: Calls) -> tuple[list[dict], list[str]]:
     torch = import_module("torch")
     x, y, n = torch.randn(128, device="cuda"), torch.empty(128, device="cuda"), 3
     ways, problems = {}, []
-    for make in (of_vxc, of_cupy, of_pycuda, of_numba, of_torch, of_triton):
+    for make in (of_vxc, of_cupy, of_pycuda, of_numba, of_torch, of_graphs, of_triton):
         try:
             for impl, call, arguments in make(x, y, n):
                 y.fill_(0)
@@ -148,6 +160,8 @@ SAID = {
     "pycuda": "PyCUDA, a prepared call",
     "torch": "`torch.add(x, n, out=y)`",
     "triton": "Triton",
+    "vxc_graph": "`g.replay()` of a CUDA graph that captured `k(x, y, n)`",
+    "torch_graph": "the same with `torch.add(x, n, out=y)`",
 }
 
 

@@ -32,6 +32,17 @@ PASSES = (
         (ROWS + "test_what_one_arm_of_a_branch_writes_is_read_after_it",),
     ),
     Mutant(
+        "barrier-trips-always-apart", "analysis/trips.py", "trips of a loop are taken to touch different elements",
+        "return loop is not None and independent(self.facts, loop, [a for a in self.facts.within[at] if a.buffer.name == buffer])",
+        "return loop is not None",
+        ("test_trips_apart.py::test_trips_that_meet_wait_for_each_other",),
+    ),
+    Mutant(
+        "barrier-trips-apart-behind", "passes/place_barriers.py", "what follows a loop is taken for a trip of it",
+        "at > self.regions.end[other.loop] or not", "not",
+        ("test_trips_apart.py::test_what_follows_a_loop_waits_for_the_trip_that_left_it",),
+    ),
+    Mutant(
         "shared-overlap-of-live-arrays", "passes/plan_shared.py", "of two arrays alive at once, only the one that starts first counts",
         "return self.first <= other.last and other.first <= self.last", "return self.first <= other.first <= self.last",
         (ROWS + "test_a_small_shared_array_outlives_the_start_of_a_large_one",),

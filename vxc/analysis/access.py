@@ -77,7 +77,10 @@ class Access:
 
 @record
 class KernelFacts:
-    """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it."""
+    """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it.
+
+    `chosen` are unknowns that are one of two forms, which together grew past what a form may be: (condition, where it holds, else).
+    """
 
     kernel: Kernel
     accesses: tuple[Access, ...]
@@ -85,6 +88,7 @@ class KernelFacts:
     homes: Mapping[str, tuple[LoopFact, ...]]
     ranges: Ranges
     extents: Mapping[str, tuple[Form, ...]]
+    chosen: Mapping[str, tuple[Form, Form, Form]]
 
     @cached_property
     def countable(self) -> frozenset[str]:
@@ -149,6 +153,8 @@ class _Walk:
         self.homes: dict[str, tuple[LoopFact, ...]] = {}
         self.levels: dict[str, int] = {}  # of a declared buffer: the region that it stands in
         self.cells: dict[str, Form] = {}  # what a cell holds, where that is a form
+        self.choices: dict[str, tuple[Form, Form, Form]] = {}  # by cell, where it is none
+        self.chosen: dict[str, tuple[Form, Form, Form]] = {}
         self.extents: dict[str, tuple[Form, ...]] = {}
         least = {}
         for buffer in (p for p in kernel.params if isinstance(p, Buffer)):
@@ -190,7 +196,7 @@ class _Walk:
                 self.define(inst)
                 if isinstance(inst.result, Buffer):
                     self.levels[inst.result.name] = regions.parent[i]
-        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents)
+        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen)
 
     def _chosen(self, cell: str, stores: list[tuple[int, Form]], regions: Regions, opener: int) -> None:
         """A cell that nothing but the two arms of one `if` beside its declaration store to is a `select` from there on."""
@@ -199,9 +205,12 @@ class _Walk:
         (first, a), (second, b) = stores
         if first < regions.other[opener] < second:
             stored = self.kernel.insts[first]
-            f = _select(self.form(self.kernel.insts[opener].operands[0]), a, b, stored.operands[0].dtype)
+            condition = self.form(self.kernel.insts[opener].operands[0])
+            f = _select(condition, a, b, stored.operands[0].dtype)
             if manageable(f) and not stored.operands[0].dtype.is_float:
                 self.cells[cell] = f
+            else:
+                self.choices[cell] = (condition, a, b)
 
     def _extent(self, buffer: Buffer) -> None:
         self.extents[buffer.name] = tuple(self.form(n) for n in buffer.shape)
@@ -243,6 +252,8 @@ class _Walk:
             self._extent(result)
         elif inst.op == "load" and inst.operands[0].name in self.cells:
             self.forms[result.name] = self.cells[inst.operands[0].name]
+        elif inst.op == "load" and inst.operands[0].name in self.choices:
+            self.chosen[result.name] = self.choices[inst.operands[0].name]
         elif inst.op in _RULES or inst.op in SCALAR_OPS:
             operands = [x.dtype for x in inst.operands]
             if all(d.is_int or d is BOOL for d in (*operands, result.dtype)):

@@ -64,11 +64,11 @@ def find_collision(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access
     """(collision or None, whether the search saw every instance there is). The accesses are enumerable and of one buffer."""
     symbols = free_symbols(facts, accesses)
     complete, work = not symbols, Work()
-    for sizes in _instances(facts, symbols, accesses):
+    for sizes in instances(facts, symbols, accesses):
         if work.rows > ALL_ROWS:
             return None, False
         try:
-            executions = [_executions(access, sizes, work) for access in accesses]
+            executions = [executions_of(access, sizes, work) for access in accesses]
         except TooLarge:
             complete = False
             continue
@@ -90,7 +90,7 @@ def _computable(facts: KernelFacts, f: Form) -> bool:
     return all(a.name in facts.countable for a in f.atoms())
 
 
-def _instances(facts: KernelFacts, symbols: list[str], accesses: Sequence[Access]) -> Iterator[dict[str, int]]:
+def instances(facts: KernelFacts, symbols: list[str], accesses: Sequence[Access]) -> Iterator[dict[str, int]]:
     """Sizes to try, small ones first: dimensions from 1, scalars from 0, and one past each constant and its double."""
     forms = [f for a in accesses for f in _relevant(facts, a)]
     constants = sorted({k * abs(c) + 1 for f in forms for c in _constants(f) if abs(c) < CONSTANT for k in (1, 2)} - set(SMALL))
@@ -174,7 +174,7 @@ def _nearest(pair: tuple[int, int], p: np.ndarray, kinds: np.ndarray) -> tuple[i
     return a, next((n for n in range(a + 1, b) if p[n] != p[a] and kinds[n] == kinds[b]), b)
 
 
-def _executions(access: Access, sizes: Mapping[str, int], work: Work) -> Executions:
+def executions_of(access: Access, sizes: Mapping[str, int], work: Work) -> Executions:
     """Columns of index values, one row for each execution of the access, and the number of rows."""
     table: dict[str, np.ndarray] = {name: np.int64(v) for name, v in sizes.items()}
     rows = 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls
-from vxc.api.errors import translated
+from vxc.api.errors import WrongTypeError, translated
 from vxc.api.libraries import offers
 from vxc.api.signatures import Parameter, Signature
 from vxc.api.specialise import Specialisation, dtype_of
@@ -131,6 +131,14 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self._calls.recipe.name}, compiled for {self._what[1]}>"
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Says what to call."""
+        name = self._calls.recipe.name
+        with translated():
+            message = f"what `{name}.compile` gives is machine code to look at, and is not called"
+            hint = f"call the kernel, `{name}(..)`; this has .cuda, .ptx, .cubin and .resources"
+            raise WrongTypeError(Diagnostic("E0709", message, help=hint))
 
     @property
     def made(self) -> compiler.Compiled:

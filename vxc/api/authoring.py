@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 from vxc.api.compiling import signatures
 from vxc.api.decorated import check_parameters
 from vxc.api.devices import arch_named
-from vxc.api.errors import expect, translated
+from vxc.api.errors import WrongTypeError, expect, translated
 from vxc.api.kernels import Kernel
 from vxc.api.specialise import Recipe
 from vxc.binding import brief
@@ -34,6 +34,13 @@ class Module:
         if name not in self.__kernels:
             raise AttributeError(f"{self.__source.name} has no kernel `{name}`: there is {listed(self.__kernels)}")
         return self.__kernels[name]
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Says what to call."""
+        with translated():
+            message = f"{self.__source.name} is a module of kernels, and is not called itself"
+            hint = f"call a kernel of it: {listed(f'.{name}(..)' for name in self.__kernels)}"
+            raise WrongTypeError(Diagnostic("E0709", message, help=hint))
 
     def __dir__(self) -> list[str]:
         return list(self.__kernels)
@@ -58,6 +65,9 @@ def load(path: str | Path, *, target: str | Target | None = None, debug: bool = 
     """
     with translated():
         expect("the `path` of vxc.load", path, (str, Path), "a str or pathlib.Path")
+        if "{" in str(path) and not os.path.exists(path):
+            message = f"vxc.load reads a file, and {brief(str(path))} is the text of a kernel"
+            raise VxcError(Diagnostic("E0709", message, help="pass it to vxc.kernel(text)"))
         return _module(read_source(path), target, debug, maxrregcount)
 
 
@@ -72,6 +82,9 @@ def kernel(
     """The kernel or program `name` of a text, or the only program, else the only kernel. Options and errors as for `load`."""
     with translated():
         expect("the `text` of vxc.kernel", text, str, "the source of a kernel, a str")
+        if text.endswith(".vx") and "{" not in text:
+            message = f"vxc.kernel takes the text of a kernel, and {brief(text)} is a path"
+            raise VxcError(Diagnostic("E0709", message, help="load the file: vxc.load(path).NAME, with the name of the kernel"))
         source = Source("<kernel>", inspect.cleandoc(text) + "\n")
         return _chosen(source, name, target, debug, maxrregcount)
 
@@ -127,7 +140,7 @@ _ELEMENT = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*")
 def elementwise(signature: str, expression: str, *, name: str = "elementwise", target: str | Target | None = None) -> Kernel:
     """A kernel over arrays of one length: `vxc.elementwise("x: f32, y: f32 -> f32", "x * x + y")`; its output is `result`.
 
-    Arrays of any contiguous shape are passed as they are: reshape(-1) gives their one dimension. Raises `CompileError`.
+    They have one dimension: pass `x.reshape(-1)` of others. A number is written into the expression. Raises `CompileError`.
     """
     with translated():
         expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")

@@ -29,6 +29,10 @@ class NoDeviceError(LaunchError):
         return f'{d.code}: {d.message}{cause}; {d.help}, or pass device="cpu", which interprets'
 
 
+class UnwrittenWarning(UserWarning):
+    """An interpreted kernel stored nothing to some elements of an array that it made: on a GPU they may hold anything."""
+
+
 class WrongTypeError(LaunchError, TypeError):
     """An argument of a type that vxc does not take; for Python a TypeError, as of its own functions."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 
 from vxc.api.calls import Calls, check_spread
 from vxc.api.devices import arch_of, cuda, default_arch
+from vxc.api.errors import UnwrittenWarning
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
 from vxc.binding import ArrayParam, row_major, signature
 from vxc.diag import Diagnostic, VxcError
@@ -22,6 +24,8 @@ from vxc.runtime.launch import check_overlap, check_writable, described, run_num
 from vxc.schedule import bind_plan, schedule
 from vxc.target import DEFAULT_ARCH
 
+_CALLER = 6  # frames from a warning to who called the kernel
+
 
 def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
@@ -31,7 +35,12 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     _check_outputs(made.tile, views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
-        return _results(calls, given, arrays, run_flat(made.tile, arrays, scalars, source=made.source))
+        found = run_flat(made.tile, arrays, scalars, source=made.source)
+        results = _results(calls, given, arrays, found)
+    for name, count in ((name, n) for name, n in found.unwritten.items() if name not in arrays):  # those given keep what they held
+        few = f"{count:,} of {found[name].size:,} elements of `{name}`"
+        warnings.warn(f"{calls.recipe.name} stores nothing to {few}: they may hold anything", UnwrittenWarning, stacklevel=_CALLER)
+    return results
 
 
 def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vxc.diag import Diagnostic
 
-_OPTIONS = tuple((re.compile(pattern), instead) for pattern, instead in (
+_OPTIONS = (
     (r"leave out --arch, or give the device's", "leave out `target=`, or give the device's"),
     (r"--arch (sm_\w+)", r'`target="\1"`'),
     (r"another --arch\b", "another `target=`"),
@@ -19,7 +19,7 @@ _OPTIONS = tuple((re.compile(pattern), instead) for pattern, instead in (
     (r"with -k on the command line", "as the second argument of vxc.kernel, or as an attribute of what vxc.load gives"),
     (r"--maxrregcount=(\d+)", r"`maxrregcount=\1`"),
     (r"--debug\b", "`debug=True`"),
-))  # fmt: skip
+)  # fmt: skip
 
 
 def in_python(found: Diagnostic) -> Diagnostic:
@@ -29,5 +29,5 @@ def in_python(found: Diagnostic) -> Diagnostic:
 
 def _worded(text: str) -> str:
     for pattern, instead in _OPTIONS if "-" in text else ():
-        text = pattern.sub(instead, text)
+        text = re.sub(pattern, instead, text)
     return text

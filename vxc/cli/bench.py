@@ -10,6 +10,7 @@ from vxc.binding import describe
 from vxc.cli.calls import kernel_calls
 from vxc.cli.common import TEXT, Settings, kernel_options, pairs, print_json, print_table, read_module
 from vxc.cli.compiling import build
+from vxc.cli.python_calls import fixed_by_python
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.explain.measure import nbytes
@@ -70,6 +71,9 @@ def command(settings: Settings, file: str, arguments: dict[str, str], seed: int)
             note(f"{kernel.name}: there is no `example` line and no -a, so its sizes are not known")
         else:
             found.append(measured(cuda, build(kernel, settings), call))
+            fixed = fixed_by_python(kernel, source, call, settings)
+            if fixed:
+                note(fixed)
     if settings.json:
         print_json([asdict(bench) for bench in found])
     elif found:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from vxc.cli.calls import kernel_calls
 from vxc.cli.common import TEXT, Settings, kernel_options, pairs, print_json, read_module
 from vxc.cli.compiling import arch, build
+from vxc.cli.python_calls import fixed_by_python
 from vxc.explain.make import explain
-from vxc.explain.model import SCHEMA, Explanation
+from vxc.explain.model import SCHEMA, Explanation, KernelExplanation
 from vxc.explain.text import LEGEND, text
+from vxc.frontend.typed import TypedKernel
+from vxc.inputs import Call
+from vxc.source import Source
 
 
 @click.command()
@@ -24,10 +30,16 @@ def command(settings: Settings, file: str, arguments: dict[str, str]) -> None:
     """
     source, module = read_module(file)
     kernels = kernel_calls(module, source, settings, arguments)
-    found = tuple(explain(build(kernel, settings), call) for kernel, call in kernels)
+    found = tuple(_explained(kernel, source, call, settings) for kernel, call in kernels)
     explanation = Explanation(SCHEMA, source.name, arch(settings), found)
     if settings.json:
         print_json(explanation.as_dict())
         return
     print("\n".join(text(kernel, source, explanation.arch) for kernel in found))
     print(LEGEND)
+
+
+def _explained(kernel: TypedKernel, source: Source, call: Call | None, settings: Settings) -> KernelExplanation:
+    found = explain(build(kernel, settings), call)
+    fixed = fixed_by_python(kernel, source, call, settings) if call else ""
+    return replace(found, notes=(*found.notes, fixed)) if fixed else found

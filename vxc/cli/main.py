@@ -16,7 +16,7 @@ from importlib import import_module
 import click
 
 from vxc.cli.common import Status, show
-from vxc.diag import VxcError, told, unwritable
+from vxc.diag import VxcError, suggestion, told, unwritable
 
 COMMANDS = ("check", "run", "compile", "diff", "explain", "bench", "fuzz", "opt", "ops", "passes", "doctor", "cache")
 """Each is the click command `command` of `vxc.cli.NAME`."""
@@ -37,6 +37,11 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return import_module(f"vxc.cli.{name}").command if name in COMMANDS else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (meant := suggestion(args[0], COMMANDS)):
+            ctx.fail(f"No such command '{args[0]}'; {meant}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
         try:

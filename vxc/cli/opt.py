@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 
 import click
 
-from vxc.cli.common import TEXT, Settings, kernel_options, print_json
+from vxc.cli.common import TEXT, Settings, is_ir, kernel_options, print_json
 from vxc.cli.compiling import arch, plan_texts
 from vxc.diag import Diagnostic, VxcError, read_source, suggestion
 from vxc.ir.plan import Plan
@@ -36,7 +37,10 @@ def _passes(ctx: click.Context, param: click.Parameter, text: str) -> list[Pass]
 def command(settings: Settings, file: str, passes: list[Pass], remarks: bool) -> None:
     """Run passes over IR and print the IR that results. `-` reads standard input."""
     context = Context(target(arch(settings)), debug=settings.debug)
-    texts = [print_plan(_run(part, passes, context, settings)) for part in plan_texts(read_source(file))]
+    source = read_source(file)
+    if PurePath(file).suffix == ".vx" and not is_ir(source):
+        raise click.UsageError(f"{file} is a .vx file, and this takes IR, which `vxc compile {file} --emit ir` prints")
+    texts = [print_plan(_run(part, passes, context, settings)) for part in plan_texts(source)]
     if settings.json:
         print_json({"text": "\n".join(texts), "remarks": [str(r) for r in context.remarks]})
         return

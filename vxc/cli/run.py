@@ -33,12 +33,22 @@ _EXECUTORS = {
 }
 
 
+class _Place(click.Choice):
+    """An executor by its name."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        meant = {"cpu": "flat", "host": "flat", "interpreter": "flat", "cuda": "gpu"}.get(value)
+        if meant:
+            self.fail(f"'{value}' is no place; did you mean `--on {meant}`? There are {', '.join(self.choices)}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command()
 @click.argument("file", metavar="FILE.vx")
 @click.option("-a", "arguments", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=pairs,
               help="An argument: FILE.npy, FILE.npz:KEY, a number, or made up, as rand:f32[8,64]; default: as the example line says.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of made-up arrays.")
-@click.option("--on", type=click.Choice(list(_EXECUTORS)), help="Where to run; default: gpu, or flat where there is none.")
+@click.option("--on", type=_Place(list(_EXECUTORS)), help="Where to run; default: gpu, or flat where there is none.")
 @click.option("--check", "checked", is_flag=True, help="Compare with the AST interpreter; exit 3 on a difference.")
 @click.option("-o", "files", metavar="NAME=FILE.npy", type=TEXT, multiple=True, callback=pairs,
               help="Write an output; the file appears whole or not at all; `-` is standard output.")  # fmt: skip

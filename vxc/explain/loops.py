@@ -26,7 +26,7 @@ def loops_of(compiled: Compiled, name: str) -> tuple[Loop, ...]:
 
 def _loop(kernel: Kernel, regions: Regions, at: int, fused: dict[Place, tuple[str, ...]], unrolled: dict) -> Loop:
     inst = kernel.insts[at]
-    index = inst.result.name if inst.result else ""
+    index = inst.result.name if inst.op == "loop" else ""  # a reduction or scan is of a row: its index is not the author's
     thread_map, lanes = _who(kernel, regions, at)
     return Loop(
         index=source_name(index),
@@ -47,8 +47,8 @@ def _who(kernel: Kernel, regions: Regions, at: int) -> tuple[str, int]:
         return "thread", 1
     if inst.op in ("reduce", "scan"):
         lanes = min(inst.attr("order")[2], team)
-        return ("lanes", lanes) if lanes > 1 else ("all", 1)
-    how = inst.attr("map") or "all"
+        return ("lanes", lanes) if lanes > 1 else ("all" if team > 1 else "thread", 1)
+    how = inst.attr("map") or ("all" if team > 1 else "thread")
     return how, {"blocks": team, "lanes": team, "teams": inst.attr("lanes")}.get(how, 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vxc.diag import VxcError
 from vxc.driver import Compiled
+from vxc.explain.bounds import Finding, bounds_of
 from vxc.explain.loops import loops_of
 from vxc.explain.measure import Measured, accesses_of, execution_of, measure, traffic_of
 from vxc.explain.model import Decision, KernelExplanation, Launch, Resources
@@ -34,7 +35,7 @@ def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:
         if x.execution and x.execution.simulated_blocks < x.grid:
             ran = f"{x.execution.simulated_blocks} of its {x.grid:,} blocks were simulated"
             notes.append(f"{x.kernel}: {ran}, some from its start, middle and end; counts are estimated from them")
-    remarks = tuple(map(_decision, compiled.remarks))
+    remarks = (*map(_decision, compiled.remarks), *map(_unproven, bounds_of(compiled.tile)))
     return KernelExplanation(compiled.tile.name, dict(measured.arrays), tuple(launches), remarks, tuple(notes))
 
 
@@ -59,3 +60,10 @@ def _launch(compiled: Compiled, name: str, resources: Resources | None, measured
 def _decision(remark: Remark) -> Decision:
     line, column = remark.loc or (None, None)
     return Decision(remark.pass_name, remark.kind, remark.kernel, line, column, remark.message)
+
+
+def _unproven(found: Finding) -> Decision:
+    line, column = found.loc or (None, None)
+    said = found.diagnostic
+    message = "; ".join((said.message, *said.notes, said.help))
+    return Decision("prove-in-range", "missed", found.kernel, line, column, message)

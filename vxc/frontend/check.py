@@ -49,6 +49,11 @@ def kernel_names(module: syntax.Module) -> list[str]:
     return [item.name for item in module.items if type(item) is syntax.Kernel]
 
 
+def open_dtypes(kernel: syntax.Kernel) -> list[str]:
+    """The generic dtypes of a kernel that have no default."""
+    return [generic.name for generic in kernel.generics if generic.kind == "dtype" and generic.default is None]
+
+
 def program_names(module: syntax.Module) -> list[str]:
     """The programs that a file defines, in order."""
     return [item.name for item in module.items if isinstance(item, syntax.Program)]
@@ -62,12 +67,13 @@ def check(
     *,
     reduce_chunk: int | None = None,
     resolve: Resolve = read_beside,
+    stand_in: DType | None = None,
 ) -> Typed:
     """The typed kernel or program `name` of a file.
 
     `defines` gives generics and fixes dimensions; its names must mean something in the file. A generic takes its value
     from there, from the kernel's first `example`, or from its default. `reduce_chunk` is the chunk of reductions that
-    do not say theirs. Raises VxcError (E02xx, E04xx) with all that is wrong.
+    do not say theirs; `stand_in` is what generic dtypes are that nothing gives. Raises VxcError (E02xx, E04xx) with all that is wrong.
     """
     items = collect(module, source, resolve)
     known = items.kernels | items.programs
@@ -77,15 +83,23 @@ def check(
         hint = suggestion(name, known, f"there is {listed(known)}")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
-    checked, found = _checked(items, name, defines, reduce_chunk)
+    checked, found = _checked(items, name, _standing(items, known[name][0], defines, stand_in), reduce_chunk)
     _raise(source, errors + found)
     return checked
 
 
 def check_module(
-    module: syntax.Module, source: Source, defines: Defines = NO_DEFINES, *, reduce_chunk: int | None = None, resolve: Resolve = read_beside
+    module: syntax.Module,
+    source: Source,
+    defines: Defines = NO_DEFINES,
+    *,
+    reduce_chunk: int | None = None,
+    resolve: Resolve = read_beside,
+    stand_in: DType | None = None,
 ) -> list[Typed]:
-    """Every kernel and program of a file, but for kernels whose generics only a call fixes. Raises VxcError with what is wrong in any."""
+    """Every kernel and program of a file, but for kernels whose generics only a call fixes; the rest as `check`. Raises VxcError with what
+    is wrong in any.
+    """
     items = collect(module, source, resolve)
     errors = items.errors + _unknown_defines(items, defines) + _stray_examples(items, source)
     checked = []
@@ -93,13 +107,20 @@ def check_module(
     for item in module.items:
         if isinstance(item, syntax.Kernel):
             if not (item.name in called and _open_generics(items, item, defines)):
-                kernel, found = _run(items, source, _Header(item, items, dict(defines), reduce_chunk))
+                kernel, found = _run(items, source, _Header(item, items, _standing(items, item, defines, stand_in), reduce_chunk))
                 checked.append(kernel)
                 errors += found
         elif isinstance(item, (syntax.Fn, syntax.Extern)) and item.name not in called and not getattr(item, "generics", ()):
             errors += _run(items, source, item)[1]
     _raise(source, errors)
     return checked
+
+
+def _standing(items: Items, kernel: syntax.Kernel, defines: Defines, stand_in: DType | None) -> dict[str, Any]:
+    """The definitions for one kernel, with `stand_in` for generic dtypes that no example line, default or definition gives."""
+    if stand_in is None or not _open_generics(items, kernel, defines):
+        return dict(defines)
+    return {**dict.fromkeys(open_dtypes(kernel), stand_in), **defines}
 
 
 def _open_generics(items: Items, kernel: syntax.Kernel, defines: Defines) -> bool:

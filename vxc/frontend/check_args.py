@@ -7,6 +7,7 @@ from typing import Any
 
 from vxc.diag import suggestion
 from vxc.frontend import syntax
+from vxc.frontend.foreign import ARGUMENTS
 from vxc.frontend.scope import At, count, fail
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
 
@@ -38,7 +39,8 @@ def named(at: At, node: syntax.Call, known: tuple[str, ...] = ()) -> dict[str, s
     found: dict[str, syntax.Expr] = {}
     for arg in node.named:
         if arg.name not in known:
-            hint = suggestion(arg.name, known, "give it by position, or remove it")
+            hint = ARGUMENTS.get(arg.name, "") if "axis" in known else ""
+            hint = hint or suggestion(arg.name, known, "give it by position, or remove it")
             fail(at, "E0209", f"`{node.func.name}` takes no argument named `{arg.name}`", arg.name_span, help=hint)
         if arg.name in found:
             fail(at, "E0209", f"`{arg.name}` is given twice", arg.name_span, help="remove one")

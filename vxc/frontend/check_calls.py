@@ -12,6 +12,7 @@ from vxc.frontend import syntax
 from vxc.frontend.check_args import SCAN_CALLS, arity, is_reduction, named
 from vxc.frontend.check_expr import BINARY, UNARY, apply, choose, fold, require_bool
 from vxc.frontend.check_reduce import reduction, scan
+from vxc.frontend.foreign import FUNCTIONS as FOREIGN
 from vxc.frontend.inline import FnBody, body, inline
 from vxc.frontend.scope import At, State, dtype_named, fail
 from vxc.frontend.typed import Cast, Op
@@ -46,6 +47,8 @@ def _call(st: State, node: syntax.Call, at: At) -> Any:
     hint = suggestion(name, [*BUILTINS, *st.functions], "define it: `fn f(x: f32) -> f32 { .. }`")
     if at.scope.find(name) is not None:
         hint = f"`{name}` is a value: elements are written `{name}[i]`"
+    elif name in FOREIGN:
+        hint = f"write {FOREIGN[name]}"
     elif name in DTYPES:
         hint = f"conversions are written `x as {name}`"
     fail(at, "E0207", f"there is no function `{name}`", node.func, help=hint)

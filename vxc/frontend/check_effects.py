@@ -14,6 +14,7 @@ from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_calls import ATOMICS, BUILTINS
 from vxc.frontend.check_expr import require_bool
 from vxc.frontend.check_tiles import TILES
+from vxc.frontend.foreign import STATEMENTS as FOREIGN
 from vxc.frontend.rows import Row, extents_of, fit, indices
 from vxc.frontend.scope import At, State, fail
 from vxc.frontend.subscripts import picks, place
@@ -32,7 +33,7 @@ def _call_stmt(st: State, node: syntax.CallStmt, at: At) -> Any:
         return _EFFECTS[name](st, node, at)
     if name in BUILTINS or name in st.functions:
         fail(at, "E0113", f"the value of `{name}` is not used", node, help="bind it with `let`, or assign it")
-    hint = suggestion(name, [*ATOMICS, *_EFFECTS, *st.functions], "kernels are called in a `program`")
+    hint = FOREIGN.get(name) or suggestion(name, [*ATOMICS, *_EFFECTS, *st.functions], "kernels are called in a `program`")
     fail(at, "E0207", f"there is no statement `{name}(..)`", node.call.func, help=hint)
 
 

@@ -12,11 +12,10 @@ from vxc.frontend.typed import Array, Const
 from vxc.ir.facts import trip_count
 from vxc.layout.arrangement import Arrangement
 from vxc.layout.layout import OPERATORS, Dim, Layout, Program
-from vxc.layout.places import problem
+from vxc.layout.places import dealt, problem
 
 Steps = Generator[tuple[Any, At], Any, Any]
 LARGEST = 1 << 20  # elements of an array, or iterations, that a layout is enumerated for
-SAMPLE = "[i, j] -> [i % 8 * 4 + j // 2 % 4, i // 8 * 2 + j % 2]"
 
 
 def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
@@ -25,8 +24,8 @@ def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
     dims, results = yield from _written(node, shape, f"`{array.name}` is of {{}} elements", at)
     if array.space == "shared":
         return _shared(node, array, at, dims, results, shape)
-    layout = _distribution(node, f"a {array.space}", dims, results, at)
-    _refuse(node, array.name, at, problem(layout, shape, at.threads))
+    layout = _distribution(node, f"a {array.space}", dims, results, shape, at)
+    _refuse(node, array.name, at, _with_sample(problem(layout, shape, at.threads), node, shape, at))
     return str(layout)
 
 
@@ -49,14 +48,27 @@ def layout_of_loop(node: syntax.LayoutMap, loop: syntax.Loop, binders: list, at:
     if len(dims) != len(shape):
         counts = f"{len(dims)} {'index' if len(dims) == 1 else 'indices'}", f"{len(shape)} range{'s' * (len(shape) > 1)}"
         fail(at, "E0235", "`@layout` has {}, and the loop {}".format(*counts), node, help="name one index for each range")
-    layout = _distribution(node, "a loop", dims, results, at)
-    _refuse(node, ", ".join(binder.name for binder in loop.binders), at, problem(layout, tuple(shape), at.threads, "iteration"))
+    layout = _distribution(node, "a loop", dims, results, tuple(shape), at)
+    wrong = _with_sample(problem(layout, tuple(shape), at.threads, "iteration"), node, tuple(shape), at)
+    _refuse(node, ", ".join(binder.name for binder in loop.binders), at, wrong)
     return str(layout)
 
 
-def _distribution(node: syntax.LayoutMap, what: str, dims: list[Dim], results: list[Program], at: At) -> Layout:
+def _sample(node: syntax.LayoutMap, shape: tuple[int, ...], threads: int) -> str:
+    """A layout that fits, with the names that are written where there are as many as it needs."""
+    written = [dim.name for dim in node.dims if dim.extent is None]
+    rank = len(shape)
+    names = written if len({*written}) == rank == len(written) else [f"i{k}" for k in range(rank)] if rank > 6 else [*"ijklmn"[:rank]]
+    return f"@layout({dealt(shape, threads, names)})"
+
+
+def _with_sample(wrong: tuple[str, str] | None, node: syntax.LayoutMap, shape: tuple[int, ...], at: At) -> tuple[str, str] | None:
+    return wrong and (wrong[0], f"{wrong[1]}; this one fits: `{_sample(node, shape, at.threads)}`")
+
+
+def _distribution(node: syntax.LayoutMap, what: str, dims: list[Dim], results: list[Program], shape: tuple[int, ...], at: At) -> Layout:
     if len(results) != 2:
-        hint = f"write `@layout({SAMPLE})`"
+        hint = f"write [thread, slot], as in `{_sample(node, shape, at.threads)}`"
         fail(at, "E0235", f"`@layout` of {what} gives [thread, slot], not {len(results)} results", node, help=hint)
     return Layout(tuple(dims), *results)
 

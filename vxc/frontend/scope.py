@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from vxc.diag import Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
+from vxc.frontend.foreign import TYPES
 from vxc.frontend.typed import Stmt, Symbol
 from vxc.record import state, value
 from vxc.source import Source, Span
@@ -177,5 +178,5 @@ def dtype_named(at: At, name: str, span: Span) -> DType:
     if name in DTYPES:
         return DTYPES[name]
     generics = [n for n in at.scope.all_names() if isinstance(at.scope.find(n), DType)]
-    hint = suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
+    hint = f"write `{TYPES[name]}`" if name in TYPES else suggestion(name, [*DTYPES, *generics], f"types are {', '.join(DTYPES)}")
     fail(at, "E0210", f"`{name}` is no type", span, help=hint)

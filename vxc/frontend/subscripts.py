@@ -132,6 +132,8 @@ def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Exp
     length = last.minus(first).number
     if length is not None and length < 0:
         hint = "write the smaller bound first"
+        if last.number is not None and last.number < 0:
+            hint = f"bounds count from 0, negative ones not from the end: write `{dims.show(size.minus(dims.integer(-last.number)))}`"
         fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help=hint)
     over = last.minus(size).number
     if inside and over is not None and over > 0:

@@ -14,6 +14,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.lexer import PatternStr, TerminalDef
 
 from vxc.frontend.build import RESERVED, Fault, at, reserved, stray_else
+from vxc.frontend.foreign import TOKENS, construct
 from vxc.frontend.node import Attr, Node
 from vxc.frontend.syntax import String
 from vxc.record import record
@@ -41,15 +42,6 @@ _GROUPS = (
     ("`=`", set(_ASSIGNMENTS)),
 )
 _TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"], "$END": []}
-
-# Words and characters of other languages, and what to write here.
-_FOREIGN = {
-    "and": "`&&`", "or": "`||`", "not": "`!`", "elif": "`else if`", "for": "`serial i in n { }`", "def": "`fn`",
-    "//": "`#` before a comment", "==": "`=`", "++": "`+= 1`", "--": "`-= 1`", "?": "`if c { a } else { b }`",
-    "'": '`"` around a string', ".": "`x[i]` for an element; nothing has members",
-    "−": "`-`", "×": "`*`", "·": "`*`", "÷": "`/`", "≤": "`<=`", "≥": "`>=`", "≠": "`!=`", "“": '`"`', "”": '`"`',
-}  # fmt: skip
-
 
 @record
 class Stuck:
@@ -106,7 +98,10 @@ def explain_token(error: UnexpectedToken, text: str, terminals: list[TerminalDef
     if token.type == "$END":
         token = Token("$END", "", len(text.rstrip()), end_pos=len(text.rstrip()))
     stuck = Stuck(text, token, tuple(error.interactive_parser.parser_state.value_stack), expected)
-    return next(fault for rule in _RULES if (fault := rule(stuck)))
+    fault = next(fault for rule in _RULES if (fault := rule(stuck)))
+    if fault.code in ("E0107", "E0108") and (instead := construct(text, token.start_pos)):
+        fault.help = instead
+    return fault
 
 
 def explain_character(error: UnexpectedCharacters, text: str) -> Fault:
@@ -120,7 +115,7 @@ def explain_character(error: UnexpectedCharacters, text: str) -> Fault:
     if char == "." and (number := re.match(r"\.\d+", text[where : where + 20])):
         return Fault("E0105", f"`{number[0]}` needs a digit before the point", span, help=f"write `0{number[0]}`")
     shown = f"`{char}`" if char.isprintable() else f"U+{ord(char):04X}"
-    instead = f"write {_FOREIGN[char]}" if char in _FOREIGN else "remove it"
+    instead = f"write {TOKENS[char]}" if char in TOKENS else "remove it"
     return Fault("E0103", f"{shown} has no meaning here", span, help=instead)
 
 
@@ -299,9 +294,9 @@ def _hint(stuck: Stuck) -> str:
     """Something to do about a token that fits nowhere."""
     last = stuck.tokens[-1].value if stuck.tokens else ""
     spelt = stuck.text[stuck.token.start_pos : stuck.token.start_pos + 2]
-    word = next((w for w in (stuck.token.value, last, last + stuck.token.value, spelt) if w in _FOREIGN), None)
+    word = next((w for w in (stuck.token.value, last, last + stuck.token.value, spelt) if w in TOKENS), None)
     if word is not None:
-        return f"write {_FOREIGN[word]} instead of `{word}`"
+        return f"write {TOKENS[word]} instead of `{word}`"
     if stuck.token.value in _COMPARISONS and "||" in stuck.expected:
         return "comparisons do not chain: write `a < b && b < c`"
     if stuck.token.type == "NAME" and stuck.token.start_pos == stuck.before and stuck.text[stuck.before - 1].isdigit():

@@ -80,7 +80,7 @@ class Layout:
         for values, what, inside in ((thread, "thread", (thread >= 0) & (thread < threads)), (slot, "slot", slot >= 0)):
             if not inside.all():
                 at = np.unravel_index(np.argmin(inside), values.shape)
-                limit = f", outside the {threads} of the team" if what == "thread" else ""
+                limit = f", outside the {threads} threads of the block" if what == "thread" else ""
                 return f"{self._element(at)} has {what} {values[at]}{limit}"
         places = (slot * threads + thread).ravel()
         order = np.argsort(places, kind="stable")

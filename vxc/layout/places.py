@@ -6,6 +6,7 @@ the slot (or with `^` for each `+`), which is what a loop over a thread's own el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
@@ -76,9 +77,21 @@ def problem(layout: Layout, shape: tuple[int, ...], threads: int, what: str = "e
     if wrong:
         return wrong, f"give each {what} a thread of the block, and a slot in it that no other has"
     if prod(shape) and held(places(layout, shape), threads) is None:
-        hint = "let thread and slot be sums of digits of the indices, as `i % 8 * 4 + j // 2`, or exchange powers of two, as `i ^ j % 8`"
+        hint = "let thread and slot be sums of digits of the indices, `i // 4 % 8 * 2` for one, or exchange powers of two, as `i ^ j % 8`"
         return f"which {what}s a thread has is no sum of digits of its number and of the slot, nor their `^`", hint
     return None
+
+
+def dealt(shape: tuple[int, ...], threads: int, names: Sequence[str]) -> Layout:
+    """A layout for any array or loop nest of this shape: elements in row-major order, dealt to the threads one at a time; `names` are those
+    of its indices.
+    """
+    number: Program = ()
+    for axis, (name, extent) in enumerate(zip(names, shape)):
+        number = (*number, extent, "*", name, "+") if axis else (name,)
+    if prod(shape) <= threads:
+        return Layout(tuple(map(Dim, names)), number, (0,))
+    return Layout(tuple(map(Dim, names)), (*number, threads, "%"), (*number, threads, "//"))
 
 
 def written(thread: np.ndarray, slot: np.ndarray) -> Places | None:

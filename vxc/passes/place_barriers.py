@@ -13,23 +13,32 @@ One walk in program order keeps, for each buffer that the kernel writes, who has
 access is made by lane 0 (a store in row scope), by every lane (a load in row scope), atomically, or by the lane that its
 `map="lanes"` loop gives an index tuple to. Two accesses with one token (same kind, and for the last the same tuple) are
 made by the same lane or need no order, because the iterations of the loop are independent. A loop may follow itself, so
-all its accesses are pending where it begins; tuples that vary with it count as unknown there.
+all its accesses are pending where it begins; tuples that vary with it count as others there, unless it is shown that no two
+trips of the loop touch one element of the buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import field, replace
 from typing import NamedTuple
 
-from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value, shared_bytes
+from vxc.analysis.trips import Trips
+from vxc.ir.kernel import Const, Inst, Kernel, Value, shared_bytes
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
-from vxc.ir.walk import OPENERS, Regions, definitions
+from vxc.ir.walk import OPENERS, Regions
 from vxc.pass_manager import Context, Pass
 from vxc.passes.prove_parallel_text import source_name
 from vxc.record import record, state
 from vxc.target import WARP
+
+
+class _Earlier(NamedTuple):
+    """The token of an access in an earlier trip of the loop at a position, the tuple of which varies with that loop."""
+
+    key: Hashable
+    loop: int
 
 
 @state
@@ -39,10 +48,13 @@ class _Pending:
     readers: dict[str, dict[Hashable, Inst]] = field(default_factory=dict)
     writers: dict[str, dict[Hashable, Inst]] = field(default_factory=dict)
 
-    def conflict(self, buffer: str, token: Hashable, writes: bool) -> Inst | None:
-        """A pending access to the buffer that may be of the same element by another lane, one of the two a write."""
+    def conflict(self, buffer: str, token: Hashable, writes: bool, apart: Callable[[Hashable], bool]) -> Inst | None:
+        """A pending access to the buffer that may be of the same element by another lane, one of the two a write.
+
+        `apart` tells of the token of another access whether that is of other elements.
+        """
         found = {**(self.readers.get(buffer, {}) if writes else {}), **self.writers.get(buffer, {})}
-        return next((inst for other, inst in found.items() if other != token), None)
+        return next((inst for other, inst in found.items() if other != token and not apart(other)), None)
 
     def touched(self, buffer: str, writes: bool) -> Inst | None:
         """A pending access to other data in the same bytes that this one must wait for."""
@@ -119,11 +131,25 @@ class _Met(NamedTuple):
         return f"barrier of {lanes}: {now} is {_DONE[self.access.op]} here and {_DONE[self.earlier.op]} by {place}, by other lanes"
 
 
+class _Spared(NamedTuple):
+    """Why no barrier stands before an instruction that accesses a buffer, as the trips of a loop before did."""
+
+    before: Inst
+    buffer: str
+    loop: Inst
+
+    def __str__(self) -> str:
+        name, index = source_name(self.buffer), source_name(self.loop.result.name)
+        return f"no barrier between two trips over `{index}` for `{name}`: they touch different elements of it"
+
+
+_Loops = dict[tuple[str, int], None]  # the buffer, and the position of the loop
+
 _DONE = {"load": "read", "store": "written", "atomic": "updated"}
 
 
-def place(kernel: Kernel) -> tuple[list[Inst], list[_Met]]:
-    """The kernel's instructions with barriers, and what each barrier is for."""
+def place(kernel: Kernel) -> tuple[list[Inst], list[_Met | _Spared]]:
+    """The kernel's instructions with barriers, and what each barrier is for, or why there is none."""
     walk = _Walk(kernel)
     walk.range(range(len(kernel.insts)), kernel.attr("group"))
     return walk.out, walk.met
@@ -146,40 +172,22 @@ class _Walk:
         self.insts = kernel.insts
         self.regions = Regions.of(kernel.insts)
         self.tokens = _tokens(kernel.insts, self.regions)
-        self.made = definitions(kernel.insts)
+        self.trips = Trips(kernel, self.regions)
         self.overlaps = _overlaps(kernel.insts)
         modes = _modes(self.tokens)
         self.shared = {b for b, m in modes.items() if ("w" in m and len(m) > 1) or self.overlaps.get(b)}
         self.shared |= {b for at, found in self.tokens.items() for b, token, writes in found if writes and self.follows_itself(at, token)}
         self.out: list[Inst] = []
-        self.met: list[_Met] = []
+        self.met: list[_Met | _Spared] = []
 
     def follows_itself(self, at: int, token: _Token) -> bool:
-        """Whether a write by lanes may meet itself in a later trip of a loop around them: its elements vary, and may be the same ones."""
+        """Whether a write by lanes comes again in a later trip of a loop around them, its elements being others or the same ones."""
         around = list(self.regions.parents(at))
         teams = [n for n, p in enumerate(around) if self.insts[p].attr("map") == "teams"]
         lanes = [n for n, p in enumerate(around) if _spread(self.insts[p]) and n not in teams] or teams
         outside = around[lanes[-1] + 1 :] if lanes else []
         trips = [p for p in outside if _repeats(self.insts[p]) and self.insts[p].attr("kind") != "parallel"]
-        return any(token.since >= p and not self.distinct(at, p) for p in trips)
-
-    def distinct(self, at: int, loop: int) -> bool:
-        """Whether some index of the access at `at` is another one in every trip, whatever else it is made of."""
-        index = self.insts[loop].result
-        return any(self.injective(x, index, loop) for access in accesses(self.insts[at]) for x in access.box)
-
-    def injective(self, x: Operand, index: Operand | None, loop: int) -> bool:
-        """Whether `x` is the loop's index, plus or minus what the loop leaves alone, times a constant."""
-        while x != index:
-            at = self.made.get(x.name) if isinstance(x, Value) else None
-            inst = None if at is None else self.insts[at]
-            if inst is None or inst.op not in ("add", "sub", "mul"):
-                return False
-            moving = [y for y in inst.operands if isinstance(y, Value) and self.made.get(y.name, -1) >= loop]
-            if len(moving) != 1 or (inst.op == "mul" and not any(isinstance(y, Const) and y.value for y in inst.operands)):
-                return False
-            x = moving[0]
-        return True
+        return any(token.since >= p for p in trips)
 
     def range(self, positions: range, group: int) -> None:
         """Place barriers in a body that `group` lanes run together."""
@@ -190,7 +198,7 @@ class _Walk:
             spread = _spread(inst)
             if spread or at in self.tokens:
                 last = self.regions.end[at] if spread else at
-                self.meet(inst, self.found(range(at, last + 1)), pending, group)
+                self.meet(at, self.found(range(at, last + 1)), pending, group)
                 if inst.attr("map") == "teams":
                     self.out.append(inst)
                     self.range(self.regions.body(at), inst.attr("lanes"))
@@ -213,22 +221,37 @@ class _Walk:
     def found(self, positions: range) -> list[tuple[str, Hashable, bool, Inst]]:
         return [(b, t.key, w, self.insts[i]) for i in positions for b, t, w in self.tokens.get(i, ()) if b in self.shared]
 
-    def meet(self, inst: Inst, found: list[tuple[str, Hashable, bool, Inst]], pending: _Pending, group: int) -> None:
+    def meet(self, at: int, found: list[tuple[str, Hashable, bool, Inst]], pending: _Pending, group: int) -> None:
         """Put a barrier before what would meet pending accesses, then count its own among them."""
-        pairs = ((x, self.earlier(pending, b, t, w)) for b, t, w, x in found)
+        inst = self.insts[at]
+        spared: _Loops = {}
+        pairs = ((x, self.earlier(at, pending, b, t, w, spared)) for b, t, w, x in found)
         access, earlier = next((pair for pair in pairs if pair[1] is not None), (inst, None))
         if earlier is not None:
             scope = (("scope", "group"), ("width", group)) if group <= WARP else (("scope", "block"),)
             self.out.append(Inst("barrier", (), None, scope, inst.loc))
             self.met.append(_Met(inst, access, earlier, group))
             pending.clear()
+        else:
+            self.met += [_Spared(inst, buffer, self.insts[loop]) for buffer, loop in spared]
         for b, t, w, x in found:
             pending.add(b, t, w, x)
 
-    def earlier(self, pending: _Pending, buffer: str, token: Hashable, writes: bool) -> Inst | None:
-        """The pending access, if any, that one to a buffer must wait for."""
+    def earlier(self, at: int, pending: _Pending, buffer: str, token: Hashable, writes: bool, spared: _Loops) -> Inst | None:
+        """The pending access, if any, that one to a buffer in the instruction at a position must wait for.
+
+        `spared` gets the loops, of earlier trips of which it need not.
+        """
+
+        def apart(other: Hashable) -> bool:
+            # behind the loop its trips are pending as well, and nothing is known of what follows it
+            if not isinstance(other, _Earlier) or at > self.regions.end[other.loop] or not self.trips.apart(other.loop, buffer):
+                return False
+            spared[buffer, other.loop] = None
+            return True
+
         over = (pending.touched(other, writes) for other in self.overlaps.get(buffer, ()))
-        return pending.conflict(buffer, token, writes) or next((x for x in over if x), None)
+        return pending.conflict(buffer, token, writes, apart) or next((x for x in over if x), None)
 
     def enter(self, inst: Inst, at: int, pending: _Pending, stack: list) -> None:
         """Note what holds where a region begins; a loop in row scope may follow itself."""
@@ -238,7 +261,7 @@ class _Walk:
             for i in self.regions.body(at):
                 for buffer, token, writes in self.tokens.get(i, ()):
                     if buffer in self.shared:
-                        inside.add(buffer, (token.key, at) if token.since >= at else token.key, writes, self.insts[i])
+                        inside.add(buffer, _Earlier(token.key, at) if token.since >= at else token.key, writes, self.insts[i])
         stack.append([pending.copy(), inside if loops else None])
         if loops:
             pending.join(inside)

@@ -3,7 +3,7 @@
 Before: any plan, any stage.
 After:  the same plan with no foldable pure instruction, no comparison that ranges decide, no two equal pure instructions where one is in
         scope of the other, no unused pure instruction, load or declared storage, no `if` on a constant, no loop or `if` with nothing in
-        it, no loop of constant bounds that runs never or, unless it is parallel or may be left early, once.
+        it, no loop of which ranges tell that it runs never or, unless it is parallel or may be left early, once.
 
     %0: i64 = mul %i, 1                      %1: f32 = load @x, %i
     %1: f32 = load @x, %0          ->        store @y, %i, %1
@@ -169,7 +169,7 @@ class _Forward:
             self.decided.append(keep)
             self.skip = 0 if keep else 1
             return
-        trips = _trips(inst) if inst.op == "loop" else None
+        trips = self._trips(inst) if inst.op == "loop" else None
         if trips == 0:
             self.decided.append(True)
             self.skip = 1
@@ -181,6 +181,19 @@ class _Forward:
         self.decided.append(None)
         self.undo.append([])
         self.out.append(inst)
+
+    def _trips(self, loop: Inst) -> int | None:
+        """Iterations of a loop, where they are the same whenever it runs."""
+        start, stop, step = map(self._range, (*loop.operands, Const(1))[:3])
+        if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
+            return None
+        by = step[0]
+        first, last = (start, stop) if by > 0 else (start[::-1], stop[::-1])
+        most, least = trip_count(first[0], last[1], by), trip_count(first[1], last[0], by)
+        return most if most == least else None
+
+    def _range(self, x: Operand) -> Range | None:
+        return (x.value, x.value) if isinstance(x, Const) else self.ranges.get(x.name)
 
     def _else(self, inst: Inst) -> None:
         if self.decided[-1] is None:
@@ -232,15 +245,6 @@ def _left_early(insts) -> set[str]:
         elif inst.op in TERMINATES:
             left.add(next(name for name in reversed(open_) if name is not None))
     return left
-
-
-def _trips(loop: Inst) -> int | None:
-    """Iterations of a loop with constant bounds."""
-    bounds = [x.value for x in loop.operands if isinstance(x, Const)]
-    if len(bounds) != len(loop.operands):
-        return None
-    start, stop, step = (*bounds, 1)[:3]
-    return trip_count(start, stop, step) if step else None
 
 
 def _sweep(insts: list[Inst]) -> list[Inst]:

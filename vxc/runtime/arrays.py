@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vxc.binding import row_major
-from vxc.diag import Diagnostic, VxcError, unwritable
+from vxc.diag import Diagnostic, VxcError, suggestion, unwritable
 from vxc.dtypes import DTYPES, DType, from_numpy
 from vxc.record import value
 from vxc.runtime.generate import GENERATORS, generate_text
@@ -208,7 +208,9 @@ def read_array(path: str, name: str, dtype: DType | None = None) -> np.ndarray:
         with open(file, "rb") as opened:
             loaded = _load(opened, key)
     except OSError as error:
-        raise _unreadable(name, path, error.strerror or str(error), "check the path; arrays can also be made up: rand:f32[8,64]") from None
+        hint = "check the path; arrays can also be made up: rand:f32[8,64]"
+        hint = suggestion(path.partition(":")[0], GENERATORS, hint) if ":" in path else hint
+        raise _unreadable(name, path, error.strerror or str(error), hint) from None
     except (ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
         cause = str(error.args[0] if isinstance(error, KeyError) else error).partition("\n")[0]
         raise _unreadable(name, path, cause, "give a .npy or .npz file written by numpy.save or numpy.savez") from None

@@ -1,0 +1,144 @@
+"""Indices that are not shown to stay in their array, whatever the sizes.
+
+An index is in range where neither it nor what is left up to the extent is ever negative. What counts: indices lie between the ends of
+their loops, the loops run, and the conditions around the access hold. What is not shown may still be right; that an access leaves its
+array is known where sizes are found for which it does. `analysis/bounds.py` finds what leaves whatever the sizes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from vxc.analysis.access import Access, KernelFacts, LoopFact
+from vxc.analysis.concrete import TooLarge, Work, enumerable, evaluate_form, executions_of, free_symbols, instances
+from vxc.analysis.forms import Atom, Form, Unknown, form
+from vxc.analysis.proof import Facts, proved, said, with_sizes
+from vxc.analysis.ranges import Ranges
+from vxc.ir.kernel import Buffer, Kernel, Operand, Value
+from vxc.ir.ranges import ranges
+from vxc.record import record
+from vxc.semantics import SCALAR_OPS
+
+_ROWS = 1 << 20  # executions looked at to find one that leaves
+
+Outside = tuple[dict[str, int], int]  # sizes, and an index outside of the extent
+Bounds = dict[Unknown, tuple["Form | None", "Form | None"]]
+
+
+@record
+class Unproven:
+    """Index `dimension` of the access may be below 0 (`below`), or at least the extent (`above`), for all that is known.
+
+    `lowest` and `highest` are bounds over dimensions, where there are any. `seen` are sizes and the index there, outside of the
+    extent, where such sizes were found.
+    """
+
+    access: Access
+    dimension: int
+    extent: Form
+    below: bool
+    above: bool
+    lowest: Form | None
+    highest: Form | None
+    seen: Outside | None
+
+
+def unproven(facts: KernelFacts) -> Iterator[Unproven]:
+    """Those of arrays of the caller, in program order."""
+    same, only_run = _same_values(facts.kernel), _only_run(facts)
+
+    def one_name(f: Form) -> Form:
+        return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
+
+    for access in facts.accesses:
+        if access.buffer.space != "param":
+            continue
+        inner = access.loops[-1].ranges if access.loops else facts.ranges
+        known = Ranges({**only_run, **inner.bounds}, inner.least)
+        given = tuple(map(one_name, _given(facts, access, known)))
+        known = with_sizes(known, given)
+        known = Ranges(_with_found(facts, known, given), known.least)
+        for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
+            x = one_name(index)
+            below, above = not proved(x, known, given), not proved(extent - 1 - x, known, given)
+            if below or above:
+                seen = _leaving(facts, access, index, extent)
+                yield Unproven(access, d, extent, below, above, inner.lowest(index), inner.highest(index), seen)
+
+
+# ---- what is known ---------------------------------------------------------------------------------------------------
+
+
+def _given(facts: KernelFacts, access: Access, known: Ranges) -> Facts:
+    """What is not negative where the access runs: by the conditions around it, innermost first, and by its loops."""
+    conditions = [fact for test, holds in reversed(access.guards) for fact in said(test, holds, known, facts.chosen)]
+    return (*conditions, *(fact for loop in reversed(access.loops) for fact in _by_loop(loop)))
+
+
+def _by_loop(loop: LoopFact) -> tuple[Form, ...]:
+    step, index = loop.step.value or 0, form(loop.index)
+    if step > 0:
+        return loop.stop - 1 - index, index - loop.start, loop.stop - 1 - loop.start
+    return (loop.start - index, index - loop.stop - 1) if step < 0 else ()
+
+
+def _only_run(facts: KernelFacts) -> Bounds:
+    """Between what bounds values lie that only the run knows: a value of 8 bits is below 256."""
+    others = {loop.index.name for loop in facts.loops} | {u.name for u in facts.ranges.least if isinstance(u, Atom)}
+    return {Atom(name): (form(low), form(high)) for name, (low, high) in ranges(facts.kernel).items() if name not in others}
+
+
+def _with_found(facts: KernelFacts, known: Ranges, given: Facts) -> Bounds:
+    """The bounds, with those of what argmax and argmin give: an index of their elements, and -1 where there are none."""
+    insts = facts.kernel.insts
+    writes = Counter(inst.operands[0].name for inst in insts if inst.op in ("store", "reduce", "extern"))
+    lengths = {insts[loop.at].operands[0].name: loop.stop for loop in facts.loops if insts[loop.at].attr("op") in ("argmax", "argmin")}
+    found: Bounds = {}
+    for inst in insts:
+        cell = inst.operands[0].name if inst.op == "load" else ""
+        if cell in lengths and writes[cell] == 1:
+            some = proved(lengths[cell] - 1, known, given)
+            found[Atom(inst.result.name)] = (form(0 if some else -1), lengths[cell] - 1)
+    return {**known.bounds, **found}
+
+
+def _same_values(kernel: Kernel) -> dict[str, str]:
+    """Values that are the same as an earlier one: of one operation on the same operands, and loads of an element of an `in` array."""
+    first: dict[tuple, str] = {}
+    same: dict[str, str] = {}
+
+    def name(x: Operand) -> object:
+        return same.get(x.name, x.name) if isinstance(x, Value) else x
+
+    for inst in kernel.insts:
+        loads = inst.op == "load" and inst.operands[0].space == "param" and inst.operands[0].mode == "in"
+        if isinstance(inst.result, Value) and (loads or inst.op in SCALAR_OPS or inst.op == "cast"):
+            key = (inst.op, inst.result.dtype, inst.attrs, *(x.name if isinstance(x, Buffer) else name(x) for x in inst.operands))
+            if first.setdefault(key, inst.result.name) != inst.result.name:
+                same[inst.result.name] = first[key]
+    return same
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def _leaving(facts: KernelFacts, access: Access, index: Form, extent: Form) -> Outside | None:
+    """The first of some small sizes for which the access runs with its index outside of the extent."""
+    if not enumerable(facts, access):
+        return None
+    work = Work()
+    for sizes in instances(facts, free_symbols(facts, [access]), [access]):
+        if work.rows > _ROWS:
+            return None
+        try:
+            table, rows = executions_of(access, sizes, work)
+        except TooLarge:
+            continue
+        values = np.broadcast_to(evaluate_form(index, table), rows)
+        outside = values[(values < 0) | (values >= evaluate_form(extent, sizes))]
+        if outside.size:
+            return sizes, int(outside.max() if outside[0] >= 0 else outside.min())
+    return None
