@@ -90,7 +90,7 @@ def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     for home in ("vxc.api.devices", "vxc.runtime.launch", "vxc.cli.bench"):
         monkeypatch.setattr(f"{home}.driver", lambda: fake)
     monkeypatch.setattr(workspaces, "_ALL", {})
-    monkeypatch.setattr(Compiled, "binary", without_nvrtc(fake))
+    monkeypatch.setattr(Compiled, "binary", without_nvrtc())
     return fake
 
 

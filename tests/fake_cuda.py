@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
+import pickle
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -35,10 +35,10 @@ SECOND = range(1 << 60, 1 << 61)  # addresses that the fake takes for those of d
 
 
 class FakeCuda:
-    """`log` says in which order things happened; `kernels` has the IR of what was compiled, by symbol."""
+    """`log` says in which order things happened."""
 
     def __init__(self, devices: int = 1):
-        self.devices, self.log, self.memory, self.kernels = devices, [], {}, {}
+        self.devices, self.log, self.memory = devices, [], {}
         self.pid, self.captured, self.fails, self.current = os.getpid(), set(), [], 0
 
     def check_process(self):
@@ -108,7 +108,7 @@ class FakeCuda:
         return cubin
 
     def function(self, module, name):
-        return self.kernels[name]
+        return pickle.loads(module)[name]
 
     def set_max_dynamic_shared(self, function, nbytes):
         pass
@@ -183,13 +183,13 @@ def _array(buffer: Buffer, address: int, numbers) -> np.ndarray:
 _NOTHING = ctypes.c_char()
 
 
-def without_nvrtc(fake: FakeCuda):
-    """A stand-in for `compile_plan`'s binary: what was compiled is noted, and a cubin made up."""
-    count = itertools.count()
+def without_nvrtc():
+    """A stand-in for `Compiled.binary`, whose cubin is the kernels' IR by symbol, pickled: each launch runs what was compiled for it, in
+    another process too.
+    """
 
     def binary(made):
-        fake.kernels |= {made.symbol(k.name): k for k in made.plan.kernels}
-        return Binary(made.target.name, f"cubin {next(count)}".encode(), "", "", {})
+        return Binary(made.target.name, pickle.dumps({made.symbol(k.name): k for k in made.plan.kernels}), "", "", {})
 
     found = cached_property(binary)
     found.__set_name__(None, "binary")

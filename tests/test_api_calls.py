@@ -11,6 +11,7 @@ from fake_cuda import CHAIN, SHIFT, Device, Tensor, floats
 
 import vxc
 from vxc.dtypes import DTYPES
+from vxc.ir.printer import print_kernel
 
 ROWS = "kernel rows<T: dtype>(x: T[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"
 
@@ -114,6 +115,26 @@ def test_the_stream_is_the_librarys_current_one_or_the_given_one(torch, cuda):
     b()
     k(x, 1, stream=9)
     assert [line.split()[-1] for line in cuda.log if line.startswith("shift")] == ["0", "5", "6", "9"]
+
+
+def test_a_subclass_of_a_librarys_arrays_is_of_the_library(torch, cuda):
+    """Also where it is called first, in full."""
+
+    class Mine(Tensor):
+        __module__ = "__main__"
+
+    torch.stream = 5
+    for _ in range(3):
+        made = vxc.kernel(SHIFT)(Mine(floats(4)), 1)
+        assert isinstance(made, Tensor) and made.array.tolist() == [1, 2, 3, 4] and cuda.log[-1].endswith("on 5")
+
+
+def test_specialisations_compiled_before_one_is_loaded_run_each_its_own_code(cuda):
+    k = vxc.kernel("kernel k<F: int>(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i] * (F as f32); } }")
+    made = [k.define(F=factor).compile((4,), (4,), target="sm_90a").made for factor in (2, 3)]
+    cubins = [each.binary.cubin for each in made]
+    two, three = (cuda.function(cuda.load(cubin), "k") for cubin in cubins)
+    assert "2.0" in print_kernel(two) and "3.0" in print_kernel(three) and "3.0" not in print_kernel(two)
 
 
 def test_arrays_with_an_interface_wait_for_their_producers(cuda):

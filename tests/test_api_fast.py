@@ -56,6 +56,33 @@ def test_numbers_that_are_equal_and_not_the_same_are_told_apart(torch):
         n(x, y, 1.0)
 
 
+def test_numbers_are_not_compared_as_numpy_compares_them(torch):
+    """`np.float32(2) == 1e40` warns, which is an error here."""
+    k, x, y = vxc.kernel(SCALE.replace("f32", "f64")), Tensor(np.ones(1)), Tensor(np.ones(1))
+    for a in (1.0, np.float32(2), 1e40, np.float32(2), 1e40, 1e40, np.float32(3)):
+        assert k(x, y, a) is y
+
+
+def test_what_raises_on_the_fast_path_gives_the_slot_back(torch, cuda, monkeypatch):
+    k, x, y = vxc.kernel(SCALE), Tensor(np.ones(1, np.float32)), Tensor(floats(1))
+    k(x, y, 1.0), k(x, y, 2.0), k(x, 1.0), k(x, 2.0)
+    kept = [(prepared, list(prepared.slots)) for prepared in k._calls._prepared.values()]
+    assert all(len(slots) == 1 for _, slots in kept)
+    for arguments in ((x, y, 1e300), (x, 1e300)):
+        with pytest.raises(vxc.LaunchError, match="beyond its greatest value"):
+            k(*arguments)
+        assert all(prepared.slots == slots for prepared, slots in kept)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(k._installed._keys[0].__globals__, "_enqueue", interrupted)
+    for arguments in ((x, y, 3.0), (x, 3.0)):
+        with pytest.raises(KeyboardInterrupt):
+            k(*arguments)
+        assert all(prepared.slots == slots for prepared, slots in kept)
+
+
 def test_a_scalar_that_does_not_fit_is_refused_by_a_program_of_several_launches_too(torch, full):
     k = vxc.kernel("""
         kernel once(x: f32[N], b: bool, out y: f32[N]) { parallel i in N { if b { y[i] = x[i]; } else { y[i] = 0.0; } } }
@@ -113,7 +140,8 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
     """Each launch reads its parameters, lets the other threads run, and reads them again: as CUDA does, without Python's lock."""
     k, wrong = vxc.kernel(SHIFT), []
     k(Tensor(floats(1)), Tensor(floats(1)), 1)
-    (kernel,) = cuda.kernels.values()
+    (prepared,) = k._calls._prepared.values()
+    kernel = prepared.single.function
     at = {p.name: place for place, p in enumerate(kernel.params)}
     switch = sys.getswitchinterval()
 

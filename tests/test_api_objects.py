@@ -10,6 +10,7 @@ import pytest
 from fake_cuda import SHIFT, floats
 
 import vxc
+from vxc.api.compiling import _plan_key
 from vxc.runtime import driver as driver_module
 
 SCALE = "kernel scale(x: f32[N], a: f32, out y: f32[N]) { parallel i in N { y[i] = a * x[i]; } }"
@@ -198,3 +199,22 @@ def test_a_kernel_that_is_an_attribute_of_a_class_is_no_method():
 
 def test_what_is_compiled_says_what_it_is():
     assert repr(vxc.kernel(SHIFT).compile((4,), target="sm_90a")) == "<vxc kernel shift, compiled for sm_90a>"
+
+
+# ---- the register cap of the environment ---------------------------------------------------------------------------------
+
+
+def test_the_register_cap_of_the_environment_is_that_of_kernels_without_one(monkeypatch):
+    monkeypatch.setenv("VXC_MAXRREG", "24")
+    made = [vxc.kernel(SCALE), vxc.kernel(SCALE, maxrregcount=40), vxc.elementwise("x: f32 -> f32", "x")]
+    assert [k.compile((4,), (4,), target="sm_80").made.max_registers for k in made[:2]] == [24, 40]
+    assert made[2]._calls.recipe.maxrregcount == 24
+    capped = made[0]
+    monkeypatch.delenv("VXC_MAXRREG")
+    free = vxc.kernel(SCALE)
+    keys = {_plan_key(k._calls.recipe, k._calls.specialise({}), "sm_80") for k in (capped, free)}
+    assert len(keys) == 2 and pickle.loads(pickle.dumps(capped))._calls.recipe.maxrregcount == 24
+    for wrong in ("many", "3", "-1"):
+        monkeypatch.setenv("VXC_MAXRREG", wrong)
+        with pytest.raises(vxc.LaunchError, match="E0709: `VXC_MAXRREG` in the environment is .*, which caps no registers"):
+            vxc.kernel(SCALE)

@@ -42,6 +42,7 @@ def test_constraints_are_expressions_or_functions():
         ({"B": 64}, "axis `B` is given 64; give it the values to try"),
         ({"B": "64"}, "axis `B` is given '64'; give it the values to try"),
         ({"maxrregcount": [0]}, "axis `maxrregcount` is given 0; give it positive ints"),
+        ({"reduce_chunk": [0, -1]}, "axis `reduce_chunk` is given -1; give it ints of at least 0, which stands for a whole row"),
         ({"B": [32], "where": "B < "}, "the constraint `B < ` is no expression: invalid syntax"),
         ({"B": [32], "where": "C < 3"}, "the constraint `C < 3` asks for `C`, which is no axis; the axes are B"),
         ({"B": [32], "where": lambda C: True}, "a constraint asks for `C`, which is no axis"),

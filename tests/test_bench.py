@@ -10,12 +10,14 @@ import bench
 import numpy as np
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import launches, record, timing
-from benching.cases import ALWAYS, CASES, EVERY, FIRST_CALLS, LAUNCH, SAMPLES, SUITES, Case, compiled, facts
-from benching.record import line, peer_key, recorded, replaced, stale, write
+from benching import first_call, launches, record, starts, timing
+from benching.cases import ALWAYS, CASES, EVERY, FIRST_CALLS, LAUNCH, ROOT, SAMPLES, SUITES, Case, compiled, facts
+from benching.record import calls_facts, line, peer_key, recorded, replaced, stale, write
 from benching.reference import LAUNCHES, text
 from benching.timing import relative_error
 
+import vxc
+from vxc.api.ahead import views_of
 from vxc.binding import ArrayParam, signature
 from vxc.diag import VxcError, read_source
 from vxc.source import Source
@@ -150,6 +152,23 @@ def test_a_kernel_that_changed_and_a_comment_that_did_not(current, monkeypatch):
 
     assert edited("# The sum", "# A sum") == []
     assert edited("sum(x[i])", "max(x[i])") == [("stale", SUM, "vxc")]
+
+
+@pytest.mark.parametrize("case", [LAUNCH, *FIRST_CALLS], ids=lambda case: case.name)
+def test_the_lines_of_calls_say_what_is_called(case):
+    """Those of vxc, for others call no text of vxc's. The options are those that such a call chooses by itself."""
+    figures = (6.0, 5.0) if case is LAUNCH else (0.5,)
+    for impl in case.impls:
+        row = (launches if case is LAUNCH else starts).line(case, impl, *figures, "H")
+        ours = {"sample", "flags"} if impl.startswith("vxc") else set()
+        assert set(row) == {"suite", "case", "impl", "device", "key", *({"us", "over"} if case is LAUNCH else {"s"}), *ours}
+    kernel = vxc.kernel(launches.KERNEL) if case is LAUNCH else vxc.load(ROOT / "samples" / "softmax.vx").softmax
+    shapes = [vxc.ShapeDtype(first_call.SHAPE if case in FIRST_CALLS else (128,), "f32")] * 2
+    chosen = kernel._calls.specialise(views_of(kernel._signature, shapes, {}))
+    flags = [f"-D {name}={value}" for name, value in chosen.defines]
+    flags += [f"--aligned {name}={str(lies).lower()}" for name, lies in chosen.aligned]
+    assert sorted(calls_facts(case.suite, "vxc")["flags"].replace(" -", "\n-").split("\n")) == sorted(flags)
+    assert (ROOT / calls_facts(case.suite, "vxc")["sample"]).is_file()
 
 
 def test_a_line_of_a_call_is_of_the_fast_path(monkeypatch, tmp_path):

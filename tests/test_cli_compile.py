@@ -97,6 +97,12 @@ def test_how_arrays_lie_is_known_to_the_kernel():
     assert neither.status == 2 and "the value of `x`, `16`, is neither true nor false" in neither.err
 
 
+def test_a_reduce_chunk_of_0_is_a_whole_row():
+    args = ("compile", SAMPLES / "rowsum.vx", "--emit", "ir", "--reduce-chunk", "0")
+    assert re.search(r"order=\[4, 0, \d+, \d+\]", vxc(*args, "-D", "N=64").out)
+    assert "E0220" in vxc(*args).err and vxc(*args[:-1], "-1").status == 2
+
+
 def test_several_kernels(tmp_path):
     assert [line for line in vxc("compile", "-", "--emit", "ir", stdin=TWO).out.splitlines() if line.startswith("plan")] == [
         "plan @dbl(%N: i64, @x: f32[%N] in, @y: f32[%N] out) {",

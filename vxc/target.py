@@ -27,6 +27,9 @@ MAX_LOCAL_BYTES = 512 * 1024
 STATIC_SHARED_BYTES = 48 * 1024
 """Above this, shared memory is dynamic and has to be asked for before the launch."""
 
+REGISTER_CAP = "VXC_MAXRREG"
+"""The environment variable that caps the registers of a thread where nothing else does."""
+
 _RESERVED_SHARED_BYTES = 1024
 _SHARED_GRANULARITY = 128
 _REGISTER_GRANULARITY = 256

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from benching.cases import Calls
-from benching.record import calls_key
+from benching.record import calls_facts
 from benching.timing import Problem
 
 import vxc
@@ -142,7 +142,7 @@ def microseconds(call: Callable, arguments: tuple, drain: Callable[[], None]) ->
 def line(case: Calls, impl: str, us: float, floor: float, device: str) -> dict:
     """`over` is what the call costs more than the floor."""
     known = {"suite": case.suite, "case": case.name, "impl": impl, "us": round(us, 3), "over": round(us - floor, 3)}
-    return {**known, "device": device, "key": calls_key(case.suite, impl)}
+    return {**known, "device": device, **calls_facts(case.suite, impl)}
 
 
 SAID = {

@@ -21,6 +21,11 @@ CALLS = {
     "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
 }
 """By suite of calls: the file that makes them, and those of vxc that they go through."""
+CALLED = {
+    "launch": ("tools/benching/launches.py", "--aligned x=true --aligned y=true"),
+    "start": ("samples/softmax.vx", "-D T=f32 -D N=1024 --aligned x=true --aligned y=true"),
+}
+"""By suite of calls: where the text of the kernel is, and the options that a call of it stands for."""
 
 
 def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: str, facts: dict[str, str]) -> dict:
@@ -41,6 +46,12 @@ def calls_key(suite: str, impl: str) -> str:
     own, through = CALLS[suite]
     files = [HERE / own, *(ROOT / "vxc" / name for name in through if impl.startswith("vxc"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:32]
+
+
+def calls_facts(suite: str, impl: str) -> dict[str, str]:
+    """The key of a line, and for one of ours what is called, and the options with which `vxc compile` makes what a call makes of it."""
+    called, flags = CALLED[suite]
+    return {**({"sample": called, "flags": flags} if impl.startswith("vxc") else {}), "key": calls_key(suite, impl)}
 
 
 def identity(row: dict) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from benching.cases import Calls
-from benching.record import calls_key
+from benching.record import calls_facts
 
 SCRIPT = Path(__file__).parent / "first_call.py"
 
@@ -33,4 +33,4 @@ def _figures() -> tuple[dict[str, dict[str, float]], tuple[str, ...], str]:
 
 def line(case: Calls, impl: str, seconds: float, device: str) -> dict:
     known = {"suite": case.suite, "case": case.name, "impl": impl, "s": round(seconds, 4)}
-    return {**known, "device": device, "key": calls_key(case.suite, impl)}
+    return {**known, "device": device, **calls_facts(case.suite, impl)}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from vxc.api.compiling import signatures
 from vxc.api.decorated import check_parameters
@@ -21,7 +21,7 @@ from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.frontend.selection import only
 from vxc.source import Source
-from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD, Target
+from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD, REGISTER_CAP, Target
 
 
 class Module:
@@ -60,8 +60,8 @@ def load(path: str | Path, *, target: str | Target | None = None, debug: bool = 
     """The kernels of a file: `vxc.load("norms.vx").softmax(x)`.
 
     `target` is an arch such as "sm_90a" (default: that of the device of each call); `debug` has kernels check indices, divisors and
-    asserts; `maxrregcount` caps the registers of a thread. Raises `CompileError` for a file that cannot be read or parsed; what else
-    is wrong with a kernel shows when it is first called.
+    asserts; `maxrregcount` caps the registers of a thread (None: `VXC_MAXRREG` of the environment does). Raises `CompileError` for a file
+    that cannot be read or parsed; what else is wrong with a kernel shows when it is first called.
     """
     with translated():
         expect("the `path` of vxc.load", path, (str, Path), "a str or pathlib.Path")
@@ -89,13 +89,21 @@ def kernel(
         return _chosen(source, name, target, debug, maxrregcount)
 
 
+@overload
 def jit(
-    function: Callable | None = None,
+    function: Callable[..., Any], *, target: str | Target | None = None, debug: bool = False, maxrregcount: int | None = None
+) -> Kernel: ...
+@overload
+def jit(
+    function: None = None, *, target: str | Target | None = None, debug: bool = False, maxrregcount: int | None = None
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def jit(
+    function: Callable[..., Any] | None = None,
     *,
     target: str | Target | None = None,
     debug: bool = False,
     maxrregcount: int | None = None,
-) -> Kernel | Callable[[Callable], Kernel]:
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Decorator: the function becomes the kernel that its docstring holds; its own body is not used.
 
         @vxc.jit
@@ -107,7 +115,7 @@ def jit(
     looked at. Options and errors as for `load`, and `LaunchError` for other parameters.
     """
 
-    def made(function: Callable) -> Kernel:
+    def made(function: Callable[..., Any]) -> Kernel:
         with translated():
             expect("what vxc.jit decorates", function, FunctionType, "a function with the kernel as its docstring")
             text = inspect.getdoc(function)
@@ -189,7 +197,10 @@ def _module(source: Source, target: str | Target | None, debug: bool, maxrregcou
 
 
 def _cap(registers: Any) -> int | None:
-    """What `maxrregcount` says. Raises `VxcError` E0709."""
+    """What `maxrregcount` says, and where it is None the environment. Raises `VxcError` E0709."""
+    what, said = "`maxrregcount`", os.environ.get(REGISTER_CAP)
+    if registers is None and said:
+        what, registers = f"`{REGISTER_CAP}` in the environment", int(said) if said.strip().isdecimal() else said
     if registers is None:
         return None
     try:
@@ -198,5 +209,5 @@ def _cap(registers: Any) -> int | None:
         number = 0
     if not LEAST_REGISTER_CAP <= number <= MAX_REGISTERS_PER_THREAD:
         hint = f"give an int from {LEAST_REGISTER_CAP} to {MAX_REGISTERS_PER_THREAD}, or None for no cap"
-        raise VxcError(Diagnostic("E0709", f"`maxrregcount` is {brief(registers)}, which caps no registers of a thread", help=hint))
+        raise VxcError(Diagnostic("E0709", f"{what} is {brief(registers)}, which caps no registers of a thread", help=hint))
     return number

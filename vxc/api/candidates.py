@@ -15,9 +15,9 @@ from vxc.diag import listed, suggestion
 from vxc.dtypes import DType
 from vxc.record import record
 
-KNOBS = ("maxrregcount", "reduce_chunk")
-"""What is no part of the text: the cap on registers of a thread, and the chunk of reductions that do not say theirs. A generic of such a
-name comes first; threads, lanes and chunks are generics in the attributes of the text, as in `@threads(T)`.
+KNOBS = {"maxrregcount": 1, "reduce_chunk": 0}
+"""What is no part of the text, with the least value: the cap on registers of a thread, and the chunk of reductions that do not say theirs.
+A generic of such a name comes first; threads, lanes and chunks are generics in the attributes of the text, as in `@threads(T)`.
 """
 
 Value = int | bool | str
@@ -71,8 +71,9 @@ def _generic(kernel: Signature, name: str, value: Any) -> Value:
 
 
 def _knob(name: str, value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise untunable(f"axis `{name}` is given {shown(value)}", "give it positive ints")
+    if type(value) is not int or value < KNOBS[name]:
+        hint = "give it positive ints" if KNOBS[name] else "give it ints of at least 0, which stands for a whole row"
+        raise untunable(f"axis `{name}` is given {shown(value)}", hint)
     return value
 
 

@@ -74,7 +74,8 @@ class Front:
         self.text = "\n".join(self._text())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
-            "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()), "_seen": None,
+            "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
+            "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
@@ -273,17 +274,23 @@ class Front:
             f"    _values = ({values})",
             "else:",
             "    _slot = _slots.pop() if _slots else _new()",
-            "    _memory, _address, _ = _slot",
-            f"    _pack(_memory, 0, {values})",
-            "    _config = _configs[_queue]",
+            "    try:",
+            "        _memory, _address, _ = _slot",
+            f"        _pack(_memory, 0, {values})",
+            "        _config = _configs[_queue]",
+            "    except BaseException:",
+            "        _slots.append(_slot)",
+            "        raise",
         ]
         behind = [
             "if _function is None:",
             "    _status = _new(_values, _queue)",
             "else:",
             *([] if short else (f"    {line}" for line in self._kept())),
-            "    _status = _enqueue(_config, _function, _address, 0)[0]",
-            "    _slots.append(_slot)",
+            "    try:",
+            "        _status = _enqueue(_config, _function, _address, 0)[0]",
+            "    finally:",
+            "        _slots.append(_slot)",
             f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
         ]
         lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
@@ -305,21 +312,22 @@ class Front:
         return "".join(f"{value}, " for value in values).rstrip()
 
     def _alike(self, names: dict[str, str]) -> list[str]:
-        """What is as in the call of the record. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0."""
+        """What is as in the call of the record, or in the one before. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and
+        to compare NumPy's may warn."""
         parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
         return [*parts, "_queue == _was_queue"]
 
     def _kept(self) -> list[str]:
         """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
-        now = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
+        now, was = (", ".join(f"{at}_{p.name}" if p.array or at == "_was" else p.name for p in self._params) for at in ("_at", "_was"))
         return [
-            f"_now = {now}, _queue, _device",
-            "if _now == _seen:",
+            f"{was}, _was_queue, _was_device = _seen",
+            f"if {' and '.join(self._alike(self._variables(0)))} and _device == _was_device:",
             "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
             "    _launch.slot = _slot",  # held as long as the launch
             f"    {'_last_full' if self._same else '_full[_key]'} = {', '.join(self._class())}, _queue, {now}, _launch, _row",
             "    return _launch()[0]",
-            "_seen = _now",
+            f"_seen = {now}, _queue, _device",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:

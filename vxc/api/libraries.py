@@ -19,7 +19,7 @@ from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.record import record
-from vxc.runtime.arrays import CPU, ArrayView, describe, reading, unread
+from vxc.runtime.arrays import CPU, ArrayView, describe, packages, reading, unread
 
 Same = Callable[..., bool]
 """Says of arrays whether they have the type, dtype, device, shape and strides of those that it was made for."""
@@ -169,8 +169,9 @@ def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType
 
 
 def package(array: Any) -> str:
-    """The top package of an array's type."""
-    return type(array).__module__.partition(".")[0]
+    """The library whose array type an array's is or derives from, else the top package of its type."""
+    tops = packages(array)
+    return next((top for top in tops if top in LIBRARIES), tops[0])
 
 
 def ordinal(array: Any) -> int | None:

@@ -26,7 +26,7 @@ from vxc.interp.fresh import Outputs
 from vxc.progress import note
 from vxc.record import record
 from vxc.source import Source
-from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD
+from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD, REGISTER_CAP
 
 
 class Status(IntEnum):
@@ -112,8 +112,9 @@ _OPTIONS = (
     click.option("--debug", is_flag=True, help="Check indices, divisors and asserts while kernels run."),
     click.option("--json", "json", is_flag=True, help="Print one JSON document."),
     click.option("--maxrregcount", metavar="N", type=click.IntRange(LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD),
-                 envvar="VXC_MAXRREG", show_envvar=True, help="At most so many registers a thread."),
-    click.option("--reduce-chunk", metavar="N", type=click.IntRange(1, 1 << 20), help="The chunk of reductions that do not say theirs."),
+                 envvar=REGISTER_CAP, show_envvar=True, help="At most so many registers a thread."),
+    click.option("--reduce-chunk", metavar="N", type=click.IntRange(0, 1 << 20),
+                 help="The chunk of reductions that do not say theirs; 0: a whole row."),
     click.option("--aligned", metavar="NAME=true|false", type=TEXT, multiple=True, callback=_aligned,
                  help="Whether an array and all its rows begin at multiples of 16 bytes; else the kernel finds out."),
 )  # fmt: skip

@@ -76,10 +76,15 @@ def describe(array: Any, name: str) -> ArrayView:
             raise unread(name, array.dtype)
         plain = array.view(f"u{array.dtype.itemsize}")  # NumPy cannot describe f8 arrays as they are
         return _view(name, plain.ctypes.data, array.shape, array.strides, array.dtype, not array.flags.writeable, CPU)
-    if type(array).__module__.partition(".")[0] == "torch":
+    if "torch" in packages(array):
         return _torch_view(array)
     with reading(array, name):
         return _of_interface(array, name)
+
+
+def packages(array: Any) -> list[str]:
+    """The top packages of an array's type and of the types it derives from, nearest first: a user's subclass is its library's, too."""
+    return [kind.__module__.partition(".")[0] for kind in type(array).__mro__]
 
 
 def _of_interface(array: Any, name: str) -> ArrayView:

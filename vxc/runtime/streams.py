@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from vxc.diag import Diagnostic, VxcError
+from vxc.runtime.arrays import packages
 
 _CURRENT_STREAM = {
     "torch": lambda torch, device: torch.cuda.current_stream(device).cuda_stream,
@@ -18,9 +19,9 @@ _HANDLES = ("cuda_stream", "ptr", "handle")  # of torch, CuPy and PyCUDA streams
 def current_stream(arrays: Iterable[Any], device: int) -> int:
     """The current stream of the library that the first array with one comes from, else the default stream."""
     for array in arrays:
-        package = type(array).__module__.partition(".")[0]
-        if package in _CURRENT_STREAM:
-            return _CURRENT_STREAM[package](sys.modules[package], device)
+        for package in packages(array):
+            if package in _CURRENT_STREAM:
+                return _CURRENT_STREAM[package](sys.modules[package], device)
     return 0
 
 
