@@ -34,11 +34,6 @@ LAYOUTS = (
         (GIVEN + "test_loops_go_to_the_threads_that_a_layout_says",),
     ),
     Mutant(
-        "replicas-read-back", "passes/layout_roots.py", "a loop that stores to memory alone is run by all threads that hold what it reads",
-        'if all(touch.mode == "r" for touch in touches):', "if False:",
-        (GIVEN + "test_what_memory_gives_back_is_read_by_the_thread_that_stored_it",),
-    ),
-    Mutant(
         "given-nest-too-deep", "passes/nest.py", "loops that stand in a nest with a layout are part of it",
         " and len(loops) < most", "",
         (FILES,),
