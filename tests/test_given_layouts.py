@@ -267,6 +267,22 @@ SWIZZLED = """kernel k(x: u32[3, 33], out y: u32[3, 33]) {
         copy(f[:, :, 0], y[0, 0]);
     }
 }"""
+READ_BACK = """kernel k(x: f32[16, 16], table: f32[16], inout w: f32[16], out z: f32[16], out v: f32[16]) {
+    @threads(64) grid b in 1 {
+        fragment p: f32[16, 16];
+        copy(x, p);
+        let m = max(p, axis = 1);
+        shared g: f32[16];
+        shared n: i32[16];
+        fragment f: f32[16];
+        parallel i in 16 { g[i] = m[i]; n[i] = (15 - i) as i32; }
+        parallel i in 16 { while g[i] < 100.0 { g[i] = g[i] * 2.0 + 1.0; } }
+        parallel i in 16 { w[i] += m[i]; serial t in 3 { w[i] = w[i] * 2.0 + m[i]; } }
+        parallel i in 16 { v[i] = table[n[i]] + m[i]; }
+        parallel i in 16 { f[i] = g[i] + m[i]; g[i] += f[i]; }
+        parallel i in 16 { z[i] = g[i] + f[15 - i]; }
+    }
+}"""
 FEW = """kernel k(x: f64[1], w: u64[32], out y: f32[32]) {
     @threads(32) grid b in 1 {
         fragment f: f32[2];
@@ -286,6 +302,20 @@ def test_a_replica_does_not_read_what_another_has_written():
     found = outputs(OVERTAKEN, z=z)
     assert (found["y"] == z).all() and not found["z"].any()
     assert any("one thread may be ahead of another" in str(remark) for remark in compiled(OVERTAKEN).remarks)
+
+
+def test_what_memory_gives_back_is_read_by_the_thread_that_stored_it():
+    """Every element of `m` is held by several threads, of which one runs the loops that read what they store."""
+    x, table, w = (np.arange(n, dtype=np.float32) for n in (256, 16, 16))
+    found = outputs(READ_BACK, x=x.reshape(16, 16), table=table, w=w)
+    m = x[15::16]
+    g = m.copy()
+    while (g < 100).any():
+        g = np.where(g < 100, g * 2 + 1, g)
+    f, w = g + m, w + m
+    for _ in range(3):
+        w = w * 2 + m
+    assert (found["w"] == w).all() and (found["v"] == table[::-1] + m).all() and (found["z"] == g + f + f[::-1]).all()
 
 
 def test_a_tile_that_does_not_fill_its_slots():

@@ -19,7 +19,7 @@ from vxc.record import state
 from vxc.layout.places import different
 from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
-from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of
+from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of, single
 
 # Registers of 4 bytes that a lane gives at most, as timed on an H200 (tiles of so many registers of each of 128 threads, softmax of their
 # rows or sums with the row read backwards; 2^18 rows of 128 f32): in registers, in shared memory, us.
@@ -75,11 +75,26 @@ class Chooser:
 
     def follow(self, root: Root, touches: Mapping[str, list[Touch]]) -> Choice:
         """What a root makes of tiles, given the accesses to each."""
-        choice = Choice(root, self.spreading.under(root, {*touches}))
-        for name in sorted(touches):
-            self._home(name, touches[name], choice)
-        self._spare(touches, choice)
-        return choice
+        layouts, met = self.spreading.under(root, {*touches}), {}
+        while True:
+            choice = Choice(root, layouts, dict(met))
+            for name in sorted(touches.keys() - met.keys()):
+                self._home(name, touches[name], choice)
+            self._spare(touches, choice)
+            alone = [at for at, where in layouts.loops.items() if where.replicas > 1 and not self._repeats(at, choice)]
+            overtaken = {name: why for name in touches if name not in choice.shared and (why := self._overtaken(touches[name], choice))}
+            if not alone and not overtaken:
+                return choice
+            met |= overtaken
+            for at in alone:
+                if (one := single(layouts.loops[at], self.ownership.threads)) is not None:
+                    layouts.loops[at] = one
+                else:
+                    del layouts.loops[at]
+
+    def _repeats(self, loop: int, choice: Choice) -> bool:
+        """Whether a loop stores to a tile in registers, of which several threads have copies."""
+        return any("w" in touch.mode and touch.tile not in choice.shared for touch in self.spreading.inside[loop])
 
     def _spare(self, touches: Mapping[str, list[Touch]], choice: Choice) -> None:
         """Moves tiles that teams access to shared memory, the largest first, while all take too many registers together."""
@@ -139,9 +154,6 @@ class Chooser:
         if why:
             choice.shared[name] = why, None
             return
-        if where.replicas > 1 and (met := self._overtaken(touches)):
-            choice.shared[name] = met
-            return
         exchanged, shuffled = [], []
         full = where.slots * self.ownership.threads == different(where.thread * where.slots + where.slot)
         for touch in touches:
@@ -179,15 +191,21 @@ class Chooser:
             apart.barriers += 2 * self.costs.weight(touch.at)
         return why if apart.cycles >= together.cycles else None
 
-    def _overtaken(self, touches: list[Touch]) -> tuple[str, tuple[int, int] | None] | None:
+    def _overtaken(self, touches: list[Touch], choice: Choice) -> tuple[str, tuple[int, int] | None] | None:
         """Why not all threads that hold an element can run a loop that stores to it: one may have stored already what others load."""
+        if choice.layouts.tiles[touches[0].tile].replicas == 1:
+            return None
         for loop in {(self.ownership.around(t.at) or [t.at])[0] for t in touches if "w" in t.mode}:
-            inside = [(i, a) for i in range(loop, self.ownership.regions.end[loop]) for a in accesses(self.kernel.insts[i])]
-            seen = {mode: {a.buffer.name for _, a in inside if mode in a.mode and a.buffer.space in SEEN} for mode in "rw"}
+            inside = [a for i in range(loop, self.ownership.regions.end[loop]) for a in accesses(self.kernel.insts[i])]
+            seen = {mode: {a.buffer.name for a in inside if mode in a.mode and self._seen(a.buffer, choice)} for mode in "rw"}
             if both := sorted(seen["r"] & seen["w"]):
                 why = f"the loop that stores to it reads and writes `{both[0]}`, where one thread may be ahead of another"
                 return f"{why} with the same element", self.kernel.insts[loop].loc
         return None
+
+    def _seen(self, buffer: Buffer, choice: Choice) -> bool:
+        """Whether threads share a buffer."""
+        return buffer.space in SEEN or buffer.space == "fragment" and (buffer.name not in self.tiles or buffer.name in choice.shared)
 
     def _loc(self, touch: Touch) -> tuple[int, int] | None:
         return self.kernel.insts[touch.at].loc

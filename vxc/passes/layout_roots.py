@@ -1,7 +1,7 @@
 """What a kernel's tiles and loops are when one of them is given a layout: a root, and what follows from it (part of infer-layouts).
 
 A root deals out a tile of any shape. From a tile, the loops that store to it, or read all of it, get their layout, and from these the other
-tiles that they store to; where nothing more follows, the largest tile left gets the root's layout. What a team stores in row scope
+tiles that they store to; a loop has replicas only if it stores to a tile that has. Where nothing more follows, the largest tile left gets the root's layout. What a team stores in row scope
 is held by all its lanes. Tiles and loops with a layout of the author's have it under every root.
 """
 
@@ -20,7 +20,7 @@ from vxc.binding import row_major
 from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
 from vxc.layout.layout import flattened, parse, spread
-from vxc.layout.places import Places, places, written
+from vxc.layout.places import Places, held, places, written
 from vxc.record import entity, state
 from vxc.semantics import Order
 
@@ -161,7 +161,9 @@ class Propagation:
             if elements is None or not elements.once:
                 continue
             found = self._iterations(where, elements, shape_of(self.tiles[touch.tile]))
-            if found is None or found.replicas > 1 and not self._may_repeat(loop):
+            if found is not None and found.replicas > 1:
+                found = self._repeated(loop, found, touches)
+            if found is None:
                 continue
             if isinstance(self.ownership.access(touch.at, self.tiles[touch.tile], touch.box, where, {loop: found}), Own):
                 made.loops[loop] = found
@@ -208,10 +210,23 @@ class Propagation:
             self._elements[key] = Elements(self.ownership.numbers((loop,), touch.box, row_major(shape))) if inside else None
         return self._elements[key]
 
-    def _may_repeat(self, loop: int) -> bool:
-        """Whether several threads may run one iteration: what it does but for storing has no effect that would show twice."""
+    def _repeated(self, loop: int, where: Places, touches: list[Touch]) -> Places | None:
+        """Several threads run an iteration only to store to their copies of an element; what it does beside has no effect that would show
+        twice.
+        """
+        if all(touch.mode == "r" for touch in touches):
+            return single(where, self.ownership.threads)
         inside = (self.ownership.insts[at] for at in self.ownership.regions.body(loop))
-        return not any(inst.op in ("atomic", "print", "assert", "extern") for inst in inside)
+        return None if any(inst.op in ("atomic", "print", "assert", "extern") for inst in inside) else where
+
+
+def single(where: Places, threads: int) -> Places | None:
+    """One replica of iterations, the first that so many threads can count; None where there is none."""
+    for r in range(where.replicas):
+        found = written(where.thread[:, r : r + 1], where.slot[:, r : r + 1])
+        if found and held(found, threads):
+            return found
+    return None
 
 
 def _ranked(thread: np.ndarray, slot: np.ndarray) -> np.ndarray:
