@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pytest
 
+from vxc.dtypes import DTYPES
 from vxc.record import entity, record, state, value
 
 
@@ -158,3 +159,8 @@ def test_a_value_is_frozen_and_may_be_copied():
             delattr(one, name)
     for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, x=1)):
         assert copied == one and copied.z == 3 and copied is not one
+
+
+def test_a_dtype_is_one_object():
+    for dtype in DTYPES.values():
+        assert copy.deepcopy(dtype) is copy.copy(dtype) is pickle.loads(pickle.dumps(dtype)) is dtype

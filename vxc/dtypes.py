@@ -25,6 +25,10 @@ class DType:
     numpy_name: str
     compute_name: str = ""
 
+    def __reduce__(self) -> tuple:
+        """Copies, and what other processes send, are the one object, too."""
+        return _named, (self.name,)
+
     @cached_property
     def bytes(self) -> int:
         """Bytes of one element; 1 for packed 4-bit types, of which two share a byte."""
@@ -99,6 +103,11 @@ _TABLE = [
     ("u64",     "u", 64, "unsigned long long", "uint64",       ""),
     ("bool",    "b",  8, "bool",              "bool",          ""),
 ]  # fmt: skip
+
+
+def _named(name: str) -> DType:
+    return DTYPES[name]
+
 
 DTYPES: dict[str, DType] = {row[0]: DType(*row) for row in _TABLE}
 

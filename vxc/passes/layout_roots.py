@@ -1,8 +1,9 @@
 """What a kernel's tiles and loops are when one of them is given a layout: a root, and what follows from it (part of infer-layouts).
 
 A root deals out a tile of any shape. From a tile, the loops that store to it, or read all of it, get their layout, and from these the other
-tiles that they store to; a loop has replicas only if it stores to a tile that has. Where nothing more follows, the largest tile left gets the root's layout. What a team stores in row scope
-is held by all its lanes. Tiles and loops with a layout of the author's have it under every root.
+tiles that they store to; a loop has replicas only if it stores to a tile that has. Where nothing more follows, the largest tile left gets
+the root's layout. What a team stores in row scope is held by all its lanes. Tiles and loops with a layout of the author's have it under
+every root.
 """
 
 from __future__ import annotations
