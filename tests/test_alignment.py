@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,8 +134,8 @@ def test_the_interpreter_places_arrays_so_and_refuses_others():
 
 def test_launching_refuses_others(cuda):
     made = compile(Source("t.vx", ROWS), aligned={"x": True, "s": True})
-    cuda.kernels |= {made.symbol(k.name): k for k in made.plan.kernels}
-    kernel = SimpleNamespace(source=made.source, plan=made.plan, binary=Binary("sm_90a", b"", "", "", {}))
+    code = pickle.dumps({made.symbol(k.name): k for k in made.plan.kernels})
+    kernel = SimpleNamespace(source=made.source, plan=made.plan, binary=Binary("sm_90a", code, "", "", {}))
     memory = np.ones(64, np.float32)
 
     def device(array):

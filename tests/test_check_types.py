@@ -51,7 +51,10 @@ SCALARS = [
 
 ROWS = [
     ("o16[i] = g[i];", ["parallel j in 0..N step 1 row", "  o16[i, j] = g[i, j]"]),
-    ("y[i, 1:] = x[i, :N - 1] + w[1:];", ["parallel j in 0..sub(N, 1) step 1 row", "  y[i, add(1, j)] = add(x[i, j], w[add(1, j)])"]),
+    (
+        "y[i, 1:] = x[i, :N - 1] + w[1:];",
+        ["parallel j in 0..sub(max(N, 1), 1) step 1 row", "  y[i, add(1, j)] = add(x[i, j], w[add(1, j)])"],
+    ),
     ("y[i, 0:10:3] = x[i, 2 :+ 4];", ["parallel j in 0..4 step 1 row", "  y[i, mul(j, 3)] = x[i, add(2, j)]"]),
     ("y[i, 0:3] = x[n[0:3], 0];", ["parallel j in 0..3 step 1 row", "  y[i, j] = x[cast<i64>(n[j]), 0]"]),
     ("y[2:4] = 0;", ["parallel j0 in 0..2 step 1, j1 in 0..N step 1 row", "  y[add(2, j0), j1] = 0.0:f32"]),
