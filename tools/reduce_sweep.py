@@ -110,10 +110,10 @@ def _words(shape: tuple[int, int]) -> str:
 
 def plot(path: Path) -> int:
     """A table of ratios, chunk x lanes, for each length and each number of threads."""
+    ratios = {variant: row["ratio"] for variant, row in by_variant(path).items()}
     needed("matplotlib")
     from matplotlib.figure import Figure
 
-    ratios = {variant: row["ratio"] for variant, row in by_variant(path).items()}
     figure = Figure(figsize=(3 * len(SHAPES), 2.4 * len(LENGTHS)), layout="constrained")
     for axes, (hd, (grid, block)) in zip(figure.subplots(len(LENGTHS), len(SHAPES)).flat, product(LENGTHS, SHAPES), strict=True):
         table = [[ratios[Variant(chunk, lanes, hd, grid, block)] for chunk in CHUNKS] for lanes in LANES]
