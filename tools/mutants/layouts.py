@@ -34,6 +34,16 @@ LAYOUTS = (
         (GIVEN + "test_loops_go_to_the_threads_that_a_layout_says",),
     ),
     Mutant(
+        "replicas-read-back", "passes/layout_choice.py", "a loop that stores to memory alone is run by all threads that hold what it reads",
+        "if where.replicas > 1 and not self._repeats(at, choice)]", "if False]",
+        (GIVEN + "test_what_memory_gives_back_is_read_by_the_thread_that_stored_it",),
+    ),
+    Mutant(
+        "replica-overtaken", "passes/layout_choice.py", "a thread may read what another has stored for its copy of an element",
+        "if name not in choice.shared and (why := self._overtaken(touches[name], choice))}", "if False and (why := None)}",
+        (GIVEN + "test_a_replica_does_not_read_what_another_has_written",),
+    ),
+    Mutant(
         "given-nest-too-deep", "passes/nest.py", "loops that stand in a nest with a layout are part of it",
         " and len(loops) < most", "",
         (FILES,),

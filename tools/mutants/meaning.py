@@ -27,7 +27,7 @@ MEANING = (
         ("test_prove_parallel.py::test_refused",),
     ),
     Mutant(
-        "condition-turned-round", "analysis/dependence.py", "what holds in the else branch is taken from the then branch",
+        "condition-turned-round", "analysis/comparisons.py", "what holds in the else branch is taken from the then branch",
         "yield (u.op if holds else _OPPOSITE[u.op]), *u.args", "yield u.op, *u.args",
         (INDICES + "test_a_store_that_all_iterations_but_one_make_is_refused",),
     ),
@@ -53,7 +53,7 @@ MEANING = (
         ("test_prove_parallel.py::test_refused",),
     ),
     Mutant(
-        "race-bound-off-by-one", "analysis/dependence.py", "a condition `<=` is taken to be `<`",
+        "race-bound-off-by-one", "analysis/comparisons.py", "a condition `<=` is taken to be `<`",
         '"le": lambda a, b: b - a,', '"le": lambda a, b: b - a - 1,',
         (INDICES + "test_a_store_that_two_iterations_make_is_refused",),
     ),

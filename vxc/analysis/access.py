@@ -14,6 +14,7 @@ from functools import cached_property
 from vxc.analysis.forms import MAX_TERMS, Atom, Form, call, form, manageable
 from vxc.analysis.ranges import Ranges
 from vxc.dtypes import BOOL, I64, DType
+from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.plan import Plan
@@ -52,10 +53,10 @@ class LoopFact:
         return indices.isdisjoint(self.start.atoms()) and indices.isdisjoint(self.stop.atoms())
 
     @cached_property
-    def never_runs(self) -> bool:
-        """True where constant bounds leave no iteration."""
+    def trips(self) -> int | None:
+        """How many iterations there are, where the bounds are constants."""
         bounds = [f.value for f in (self.start, self.stop, self.step)]
-        return None not in bounds and bounds[2] != 0 and not range(*bounds)
+        return trip_count(*bounds) if None not in bounds and bounds[2] else None
 
 
 @value

@@ -29,7 +29,7 @@ class OutOfRange:
 def out_of_range(facts: KernelFacts) -> Iterator[OutOfRange]:
     reached: dict[tuple[Form, Form, Loops], tuple[Form, bool] | None] = {}  # the same index is mostly that of several accesses
     for access in facts.accesses:
-        if access.guards or not access.regular or any([loop.never_runs for loop in access.loops]):
+        if access.guards or not access.regular or any(loop.trips == 0 for loop in access.loops):
             continue
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             key = (index, extent, access.loops)

@@ -22,9 +22,9 @@ from dataclasses import replace
 from itertools import combinations_with_replacement, permutations
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
+from vxc.analysis.comparisons import AT_LEAST_0, comparisons
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
 from vxc.analysis.ranges import Ranges
-from vxc.ir.facts import trip_count
 from vxc.record import record
 
 DISTANCE = Atom("distance")  # between the two iterations
@@ -45,15 +45,10 @@ def independent(facts: KernelFacts, loop: LoopFact, accesses: Sequence[Access]) 
     Two conflict if they touch one element and are neither both reads nor both atomic.
     """
     dimensions = range(len(accesses[0].indices))
-    if _runs_once(loop) or any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in dimensions):
+    if loop.trips in (0, 1) or any(_numbers_iterations(facts, loop, {a.indices[d]: a for a in accesses}) for d in dimensions):
         return True
     exact = [Touch(a, {}) for a in accesses]
     return any(_all_separate(facts, loop, touches) for touches in (merged(loop, accesses), exact) if len(touches) <= MAX_TOUCHES)
-
-
-def _runs_once(loop: LoopFact) -> bool:
-    bounds = [f.value for f in (loop.start, loop.stop, loop.step)]
-    return None not in bounds and trip_count(*bounds) <= 1
 
 
 def _numbers_iterations(facts: KernelFacts, loop: LoopFact, forms: Mapping[Form, Access]) -> bool:
@@ -176,32 +171,14 @@ def _ranges(facts: KernelFacts, loop: LoopFact, *sides: _Side) -> Ranges:
     return Ranges(bounds, least).with_bounds({}, facts.extents[sides[0].touch.access.buffer.name])
 
 
-def _comparisons(access: Access) -> Iterator[tuple[str, Form, Form]]:
-    """The comparisons that hold wherever the access runs, as far as its conditions say so."""
-    todo = [(condition, holds) for condition, holds in access.guards]
-    while todo:
-        condition, holds = todo.pop()
-        for u in condition.unknowns if len(condition.terms) == 1 else ():
-            if isinstance(u, Call) and u.op == ("and" if holds else "or"):
-                todo.extend((arg, holds) for arg in u.args)
-            elif isinstance(u, Call) and u.op == "not":
-                todo.append((u.args[0], not holds))
-            elif isinstance(u, Call) and u.op in _OPPOSITE and u.dtype.is_int:
-                yield (u.op if holds else _OPPOSITE[u.op]), *u.args
-
-
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
-_AT_LEAST_0 = {"lt": lambda a, b: b - a - 1, "le": lambda a, b: b - a, "gt": lambda a, b: a - b - 1, "ge": lambda a, b: a - b}
-
-
 def _equalities(side: _Side) -> list[Form]:
     """Forms that are 0 wherever the access runs."""
-    return [side(a - b) for op, a, b in _comparisons(side.touch.access) if op == "eq"]
+    return [side(a - b) for op, a, b in comparisons(side.touch.access.guards) if op == "eq"]
 
 
 def _limits(side: _Side) -> list[Form]:
     """Forms that are at least 0 wherever the access runs: what its conditions and the bounds of its loops say."""
-    found = [_AT_LEAST_0[op](a, b) for op, a, b in _comparisons(side.touch.access) if op in _AT_LEAST_0]
+    found = [AT_LEAST_0[op](a, b) for op, a, b in comparisons(side.touch.access.guards) if op in AT_LEAST_0]
     for loop in side.touch.access.loops:
         low, high = loop.ranges.bounds[loop.index]
         found += [form(loop.index) - low] if low is not None else []

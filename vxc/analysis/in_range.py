@@ -74,7 +74,7 @@ def unproven(facts: KernelFacts) -> Iterator[Unproven]:
 
 def _given(facts: KernelFacts, access: Access, known: Ranges) -> Facts:
     """What is not negative where the access runs: by the conditions around it, innermost first, and by its loops."""
-    conditions = [fact for test, holds in reversed(access.guards) for fact in said(test, holds, known, facts.chosen)]
+    conditions = said(access.guards, known, facts.chosen)
     return (*conditions, *(fact for loop in reversed(access.loops) for fact in _by_loop(loop)))
 
 

@@ -6,10 +6,10 @@ away as often as it removes an unknown; a minimum, maximum or choice is split in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 
-from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, call, form, gather, manageable
+from vxc.analysis.comparisons import AT_LEAST_0, NO_CHOICES, Choices, comparisons
+from vxc.analysis.forms import Call, Digit, Form, call, form, gather, manageable
 from vxc.analysis.ranges import Ranges
 from vxc.record import record, state
 
@@ -17,8 +17,6 @@ _GOALS = 150  # tried for each depth before giving up
 _DEPTHS = (1, 2, 4, 7)  # replacements one after another: short proofs first
 
 Facts = tuple[Form, ...]  # forms that are not negative
-Choices = Mapping[str, tuple[Form, Form, Form]]  # as `KernelFacts.chosen`
-NO_CHOICES: Choices = MappingProxyType({})
 
 
 @record
@@ -100,7 +98,7 @@ def _cases(goal: Goal, u: Call, k: Form, ranges: Ranges) -> Iterator[tuple[Goal,
     rest, facts = goal.form.without(u), goal.facts
     if u.op == "select":
         condition, a, b = u.args
-        yield Goal(rest + k * a, (*facts, *said(condition, True, ranges))), Goal(rest + k * b, (*facts, *said(condition, False, ranges)))
+        yield tuple(Goal(rest + k * x, (*facts, *said([(condition, holds)], ranges))) for x, holds in ((a, True), (b, False)))
     elif u.op == "clamp":
         x, low, high = u.args
         yield (Goal(rest + k * call("min", (call("max", (x, low), u.dtype), high), u.dtype), facts),)
@@ -124,32 +122,12 @@ def _multiplied_out(rest: Form, u: Digit, k: int, ranges: Ranges) -> Iterator[Fo
         yield rest * by + arg * k - ((by - 1) * k if k != 1 else 0)
 
 
-_NEGATED = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
-_SAID = {
-    "lt": lambda a, b, ranges: [b - a - 1],
-    "le": lambda a, b, ranges: [b - a],
-    "gt": lambda a, b, ranges: [a - b - 1],
-    "ge": lambda a, b, ranges: [a - b],
-    "eq": lambda a, b, ranges: [a - b, b - a],
-    "ne": lambda a, b, ranges: [above - below - 1 for above, below in ((a, b), (b, a)) if ranges.nonnegative(above - below)],
-}
-
-
-def said(condition: Form, holds: bool, ranges: Ranges, chosen: Choices = NO_CHOICES) -> Iterator[Form]:
-    """What is not negative where the condition holds, or where it does not; `chosen` are conditions made of two others."""
-    work = [(condition, holds)]
-    while work:
-        test, holds = work.pop()
-        u = next(iter(test.unknowns), None)
-        if u is None or test != form(u):
-            continue
-        if isinstance(u, Atom) and u.name in chosen:
-            first, a, b = chosen[u.name]
-            if holds and b == ZERO or not holds and a == form(1):  # `first && a`, or not `first || b`
-                work += [(a if holds else b, holds), (first, holds)]
-        elif isinstance(u, Call) and u.op == "not":
-            work.append((u.args[0], not holds))
-        elif isinstance(u, Call) and u.op == ("and" if holds else "or"):
-            work += [(part, holds) for part in u.args]
-        elif isinstance(u, Call) and u.op in _SAID and u.dtype.is_int:
-            yield from _SAID[u.op if holds else _NEGATED[u.op]](*u.args, ranges)
+def said(tests: Iterable[tuple[Form, bool]], ranges: Ranges, chosen: Choices = NO_CHOICES) -> Iterator[Form]:
+    """What is not negative where each condition holds, or does not, as `comparisons` gives it."""
+    for op, a, b in comparisons(tests, chosen):
+        if op in AT_LEAST_0:
+            yield AT_LEAST_0[op](a, b)
+        elif op == "eq":
+            yield from (a - b, b - a)
+        else:
+            yield from (above - below - 1 for above, below in ((a, b), (b, a)) if ranges.nonnegative(above - below))

@@ -54,12 +54,11 @@ def uniformity(kernel: Kernel, regions: Regions | None = None, asked: Iterable[i
     regions = regions or Regions.of(kernel.insts)
     alone = BLOCK if kernel.stage == "tile" else 1 if kernel.stage == "thread" else kernel.attr("group", 1)
     graph = _Flow(kernel.attr("threads", 0), kernel.attr("group", 1), alone)
-    every = range(len(kernel.insts))
-    followed = every if asked is None else _causes(kernel.insts, regions, asked := [*asked])
-    for i in followed:
+    places = range(len(kernel.insts)) if asked is None else [*asked]
+    for i in places if asked is None else _causes(kernel.insts, regions, places):
         graph.flow(kernel.insts[i], i, regions)
     spans = graph.solve()
-    control = {i: spans.get(regions.parent[i], BLOCK) for i in (every if asked is None else asked)}
+    control = {i: spans.get(regions.parent[i], BLOCK) for i in places}
     return Uniformity({name: span for name, span in spans.items() if isinstance(name, str)}, control)
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from vxc.analysis.ownership import Foreign, Own, Ownership, Shuffle
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Kernel
 from vxc.ir.ops import accesses
-from vxc.record import state
 from vxc.layout.places import different
-from vxc.target import WARP
 from vxc.passes.layout_cost import Cost, Costs
 from vxc.passes.layout_roots import Layouts, Propagation, Root, Touch, shape_of, single
+from vxc.record import state
+from vxc.target import WARP
 
 # Registers of 4 bytes that a lane gives at most, as timed on an H200 (tiles of so many registers of each of 128 threads, softmax of their
 # rows or sums with the row read backwards; 2^18 rows of 128 f32): in registers, in shared memory, us.
