@@ -5,6 +5,7 @@ from __future__ import annotations
 import ncu_rows
 import pytest
 from bench_rows import SOFTMAX, SUM, rows_of
+from benching.ending import Stopped
 from ncu_rows import MARK, METRICS, STALLS, TIME, behind, line, markdown, measured, together
 
 HEADER = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
@@ -59,8 +60,10 @@ def test_rows_of_cases_that_did_not_run_stay():
     assert together(old, new) == [old[1], *new] and together([], new) == new
 
 
-def test_without_a_gpu_nothing_is_written(monkeypatch, capsys, tmp_path):
+def test_without_ncu_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.setattr(ncu_rows, "RECORD", tmp_path / "ncu_rows.json")
-    monkeypatch.setattr(ncu_rows, "unavailable", lambda: "no driver")
-    assert ncu_rows.record([SUM]) == 4 and capsys.readouterr().err == "no GPU: no driver\n"
+    monkeypatch.setattr(ncu_rows, "gpu", lambda: "sm_90a")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Stopped, match="ncu is not installed"):
+        ncu_rows.record([SUM])
     assert not ncu_rows.RECORD.exists()

@@ -40,7 +40,7 @@ def test_a_chart_without_matplotlib_says_what_to_install():
 # What needs a GPU, as it is asked for.
 ON_A_GPU = (
     ["bench"], ["flash_splitk_sweep"], ["gpu_case", "rowsum:rowsum"], ["gpu_check"], ["gpu_check", "--several"], ["ncu_check"],
-    ["ncu_check", "--launch"], ["reduce_sweep"],
+    ["ncu_check", "--launch"], ["ncu_rows"], ["ncu_rows", "--launch"], ["reduce_sweep"],
 )  # fmt: skip
 
 
@@ -64,7 +64,8 @@ def test_a_sweep_without_torch_says_so_before_it_compiles(name):
     "command, said",
     [
         (["gpu_case"], "are required: CASE"), (["gpu_case", "x:y"], "invalid choice: 'x:y'"), (["flash_splitk_sweep", "x"], "arguments: x"),
-        (["ncu_check", "--fresh", "--launch"], "not allowed"), (["gpu_check", "--fresh", "--several"], "not allowed"),
+        (["ncu_check", "--fresh", "--launch"], "not allowed"), (["ncu_rows", "--fresh", "--launch"], "not allowed"),
+        (["gpu_check", "--fresh", "--several"], "not allowed"),
         (["reduce_sweep", "--plot", "--fresh"], "not allowed"),
         (["reduce_sweep", "--fresh", "-o", "/none.json"], "/none.json is no record: "),
         (["reduce_sweep", "--plot", "-o", "pyproject.toml"], "pyproject.toml is no record: "),

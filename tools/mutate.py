@@ -1,6 +1,6 @@
 """Planted faults: is each noticed? Writes tools/results/mutants.json (`total`, `caught`, a row for each).
 
-    python tools/mutate.py [-j N]               all of tools/mutants.py, N at a time
+    python tools/mutate.py [-j N]               all of tools/mutants, N at a time
     python tools/mutate.py --only NAME ...      those; nothing is written
     python tools/mutate.py --only NAME ... --update     those; their rows in the record are replaced
 

@@ -22,19 +22,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benching.cases import CASES, Case, kernel
+from benching.ending import Stopped, end, gpu
 from benching.record import key_now, recorded
 from benching.table import EXPECTED, best_peer, by_case, ratio
 from benching.timing import arrays, caller
 
 from vxc.cuda.nvrtc import compile_cuda
 from vxc.runtime.arrays import write_file
-from vxc.runtime.driver import driver, unavailable
+from vxc.runtime.driver import driver
 from vxc.runtime.parameters import pack
-from vxc.target import for_capability
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "ncu_rows.json"
-STALE, FAILED, NO_GPU = 1, 3, 4
+STALE, FAILED = 1, 3
 LIMIT = 300  # seconds
 MARK = "next_of_ncu_rows"  # a kernel that does nothing and runs before each implementation
 TIME = "gpu__time_duration.sum"
@@ -73,13 +73,12 @@ def both(cases: Sequence[Case]) -> list[tuple[Case, str]]:
     return [(case, impl) for case, peer in zip(cases, peers) for impl in ("vxc", *([peer["impl"]] if peer else []))]
 
 
-def launch_all(cases: Sequence[Case]) -> None:
+def launch_all(cases: Sequence[Case]) -> int:
     """Everything once, as ncu watches; compiled before it does."""
+    arch, cuda = gpu(), driver()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     import torch
 
-    cuda = driver()
-    arch = for_capability(cuda.capability(0)).name
     torch.cuda.init()
     with cuda.active(0):
         mark = cuda.function(cuda.load(compile_cuda(f'extern "C" __global__ void {MARK}() {{}}', "mark.cu", arch).cubin), MARK)
@@ -95,6 +94,7 @@ def launch_all(cases: Sequence[Case]) -> None:
         torch.cuda.synchronize()
         torch.cuda.cudart().cudaProfilerStop()
         del call
+    return 0
 
 
 def measured(text: str) -> list[list[tuple[str, Seen]]]:
@@ -140,19 +140,17 @@ def markdown(whole: dict) -> str:
 
 
 def record(cases: Sequence[Case]) -> int:
-    reason = unavailable()
-    if reason:
-        print(f"no GPU: {reason}", file=sys.stderr)
-        return NO_GPU
+    arch = gpu()
     counters = ",".join([TIME, *METRICS.values(), *STALLS])
     command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "application-only", "--csv"]
     command += ["--metrics", counters, sys.executable, __file__, "--launch", "--case", *(case.name for case in cases)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except FileNotFoundError:
-        print("ncu is not installed: it is part of the CUDA toolkit", file=sys.stderr)
-        return NO_GPU
-    arch, wanted, runs = for_capability(driver().capability(0)).name, both(cases), measured(done.stdout)
+        raise Stopped("ncu is not installed: it is part of the CUDA toolkit") from None
+    except subprocess.TimeoutExpired:
+        raise Stopped(f"ncu did not end in {LIMIT} s: does anybody else profile on this device?") from None
+    wanted, runs = both(cases), measured(done.stdout)
     rows = [line(*which, kernels, arch) for which, kernels in zip(wanted, runs) if kernels]
     whole = {"device": driver().device_name(0), "arch": arch, "rows": together(recorded_rows().get("rows", []), rows)}
     print(markdown(whole))
@@ -192,17 +190,21 @@ def fresh() -> int:
     return STALE if old or missing else 0
 
 
-if __name__ == "__main__":
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", default=[], metavar="NAME", help="cases of bench.py whose shape is known to the compiler")
-    parser.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
-    parser.add_argument("--launch", action="store_true", help="run everything once, for ncu to watch")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--fresh", action="store_true", help="check the committed record against this code; needs no GPU")
+    what.add_argument("--launch", action="store_true", help="run everything once, for ncu to watch")
     options = parser.parse_args()
     named = {case.name: case for case in CASES if case.static}
     for unknown in set(options.case) - set(named):
         parser.error(f"there is no case `{unknown}`: {', '.join(named)}")
+    if options.fresh:
+        return fresh()
     chosen = [named[name] for name in options.case] or behind(recorded())
-    if options.launch:
-        launch_all(chosen)
-        sys.exit(0)
-    sys.exit(fresh() if options.fresh else record(chosen))
+    return launch_all(chosen) if options.launch else record(chosen)
+
+
+if __name__ == "__main__":
+    end(main)

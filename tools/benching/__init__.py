@@ -10,6 +10,6 @@ from pathlib import Path
 
 _ABSENT = [name for name in ("vxc", "lark") if find_spec(name) is None]
 if _ABSENT:
-    _HINT = "in a virtual environment: pip install -e '.[test]', then run it with that Python"
+    _HINT = "make an environment: python3 -m venv .venv && .venv/bin/pip install -e '.[test]', then run this with .venv/bin/python"
     print(f"{Path(sys.argv[0]).name}: {sys.executable} has no {' and no '.join(_ABSENT)}; {_HINT}", file=sys.stderr)
     sys.exit(4)
