@@ -214,7 +214,7 @@ def test_the_register_cap_of_the_environment_is_that_of_kernels_without_one(monk
     free = vxc.kernel(SCALE)
     keys = {_plan_key(k._calls.recipe, k._calls.specialise({}), "sm_80") for k in (capped, free)}
     assert len(keys) == 2 and pickle.loads(pickle.dumps(capped))._calls.recipe.maxrregcount == 24
-    for wrong in ("many", "3", "-1"):
+    for wrong in ("many", "3", "-1", "9" * 5000):
         monkeypatch.setenv("VXC_MAXRREG", wrong)
         with pytest.raises(vxc.LaunchError, match="E0709: `VXC_MAXRREG` in the environment is .*, which caps no registers"):
             vxc.kernel(SCALE)

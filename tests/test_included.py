@@ -7,6 +7,11 @@ import pytest
 from vxc.cuda.included import alone, digest
 
 
+def test_comments_behind_a_hash_are_read_once():
+    comments = "/* */ " * 200  # in every way to split them, it would take for ever
+    assert alone(f"#{comments}define A 1") and not alone(f'#{comments}include "a.h"') and alone("# /* */ A */ include")
+
+
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

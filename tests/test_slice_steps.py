@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fake_cuda import Tensor, floats
-from test_steps import SIZE, faults, made, plans_of
+from test_steps import SIZE, asserts, faults, made, plans_of, required_once_before_each_launch
 
 import vxc
 from vxc.diff import first_difference
@@ -62,11 +62,8 @@ def test_steps_are_those_of_numpy():
 
 @pytest.mark.parametrize("text", KNOWN.values(), ids=KNOWN)
 def test_the_plan_requires_it_once_before_each_launch(text):
-    entries = made(text).tile.entries
-    required = [i for i, inst in enumerate(entries) if inst.attr("code") == "E0735"]
-    launched = [i for i, inst in enumerate(entries) if inst.op == "launch"]
-    assert len(required) == len(launched) and all(map(int.__lt__, required, launched))
-    assert not any(inst.op == "assert" for kernel in made(text).plan.kernels for inst in kernel.insts)
+    compiled = made(text)
+    assert required_once_before_each_launch(compiled.tile.entries, "E0735") and not asserts(compiled.plan)
 
 
 @pytest.mark.parametrize("text", REACHED.values(), ids=REACHED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
-from vxc.ir.kernel import Const
+from vxc.ir.kernel import Const, Inst
 from vxc.ir.plan import Plan
 from vxc.pipeline import PIPELINE
 from vxc.semantics import trip_counts
@@ -55,6 +57,17 @@ def faults(run, *given) -> tuple[str, str]:
     return found.code, found.message.split(" (")[0]
 
 
+def required_once_before_each_launch(entries: Sequence[Inst], code: str) -> bool:
+    required = [i for i, inst in enumerate(entries) if inst.attr("code") == code]
+    launched = [i for i, inst in enumerate(entries) if inst.op == "launch"]
+    return len(required) == len(launched) and all(map(int.__lt__, required, launched))
+
+
+def asserts(plan: Plan) -> bool:
+    """Whether its kernels check anything themselves."""
+    return any(inst.op == "assert" for kernel in plan.kernels for inst in kernel.insts)
+
+
 @pytest.mark.parametrize("text", [*OUTERMOST.values(), *INNER.values()])
 def test_executors_agree_after_every_pass(text):
     compiled = made(text)
@@ -69,11 +82,8 @@ def test_executors_agree_after_every_pass(text):
 
 @pytest.mark.parametrize("text", OUTERMOST.values())
 def test_the_plan_requires_it_before_any_launch(text):
-    entries = made(text).plan.entries
-    required = [i for i, inst in enumerate(entries) if inst.attr("code") == "E0731"]
-    launched = [i for i, inst in enumerate(entries) if inst.op == "launch"]
-    assert len(required) == len(launched) and all(map(int.__lt__, required, launched))
-    assert not any(inst.op == "assert" for kernel in made(text).plan.kernels for inst in kernel.insts)
+    plan = made(text).plan
+    assert required_once_before_each_launch(plan.entries, "E0731") and not asserts(plan)
 
 
 @pytest.mark.parametrize("text", INNER.values())

@@ -40,4 +40,5 @@ def test_a_decorated_function_is_a_kernel_to_mypy(tmp_path):
     (tmp_path / "mine.py").write_text(CODE)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache")]
     done = subprocess.run([*mypy, str(tmp_path / "mine.py")], capture_output=True, text=True)
-    assert done.stdout.count('Revealed type is "vxc.api.kernels.Kernel"') == 2 and "error" not in done.stdout, done.stdout
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and said.count('Revealed type is "vxc.api.kernels.Kernel"') == 2 and "error" not in said, said

@@ -28,7 +28,9 @@ STATIC_SHARED_BYTES = 48 * 1024
 """Above this, shared memory is dynamic and has to be asked for before the launch."""
 
 REGISTER_CAP = "VXC_MAXRREG"
-"""The environment variable that caps the registers of a thread where nothing else does."""
+"""The environment variable that caps the registers of a thread where no argument does: of commands and of kernels made from Python.
+`vxc.compile` goes by its arguments alone.
+"""
 
 _RESERVED_SHARED_BYTES = 1024
 _SHARED_GRANULARITY = 128

@@ -198,14 +198,14 @@ def _module(source: Source, target: str | Target | None, debug: bool, maxrregcou
 
 def _cap(registers: Any) -> int | None:
     """What `maxrregcount` says, and where it is None the environment. Raises `VxcError` E0709."""
-    what, said = "`maxrregcount`", os.environ.get(REGISTER_CAP)
-    if registers is None and said:
-        what, registers = f"`{REGISTER_CAP}` in the environment", int(said) if said.strip().isdecimal() else said
+    what, read = "`maxrregcount`", operator.index
+    if registers is None:
+        what, read, registers = f"`{REGISTER_CAP}` in the environment", int, os.environ.get(REGISTER_CAP) or None
     if registers is None:
         return None
     try:
-        number = operator.index(registers) if not isinstance(registers, bool) else 0
-    except Exception:  # TypeError, or what the type's own code raises
+        number = read(registers) if not isinstance(registers, bool) else 0
+    except Exception:  # TypeError, ValueError, or what the type's own code raises
         number = 0
     if not LEAST_REGISTER_CAP <= number <= MAX_REGISTERS_PER_THREAD:
         hint = f"give an int from {LEAST_REGISTER_CAP} to {MAX_REGISTERS_PER_THREAD}, or None for no cap"

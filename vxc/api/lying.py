@@ -28,8 +28,8 @@ class Lying:
         """Of each array of which it can be known, outputs that the call is to allocate included; nothing where no arrays are described."""
         if not views:
             return {}
-        every = {p.name: views.get(p.name) or self._new(p, sizes) for p in self.signature.params if p.array}
-        params = {p.name: p for p in self.signature.params}
+        params = {p.name: p for p in self.signature.params if p.array}
+        every = {name: views.get(name) or self._new(param, sizes) for name, param in params.items()}
         return {name: self._lies(params[name], view) for name, view in every.items() if view and view.dtype and view.dtype.bits >= 8}
 
     def _new(self, param: Parameter, sizes: Mapping[str, int]) -> ArrayView | None:

@@ -70,8 +70,8 @@ class Entry:
 def digest(recipe: Recipe) -> str:
     """Of the text, and of the files that its `extern fn`s read."""
     found = hashlib.sha256(recipe.source.text.encode("utf-8", "surrogatepass"))
-    for digest in _read(recipe):
-        found.update((digest or "").encode())
+    for read in _read(recipe):
+        found.update((read or "").encode())
     return found.hexdigest()
 
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from vxc.diag import Diagnostic
 
 _OPTIONS = (
-    (r"leave out --arch, or give the device's", "leave out `target=`, or give the device's"),
     (r"--arch (sm_\w+)", r'`target="\1"`'),
-    (r"another --arch\b", "another `target=`"),
     (r"--arch\b", "`target=`"),
     (r"`?-D (\w+)=(\d+|true|false)\b`?", r"`define(\1=\2)`"),
     (r"`?-D (\w+)=(\w+)\b`?", r'`define(\1="\2")`'),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vxc.cuda.prelude import HEADERS
 
-_HASH = r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*"
+_HASH = r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*+"  # possessive: a comment ends at its first `*/`, and no two are tried as one
 _MORE = re.compile(
     _HASH
     + r"(?:import|embed|include(?! <(?:{})>))".format("|".join(map(re.escape, HEADERS)))
