@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from typing import get_overloads
-
-import pytest
 
 from vxc.api import authoring
 
@@ -35,7 +32,6 @@ def test_jit_has_a_type_for_each_way_to_write_it():
     assert {*bare} == {*given} == {*authoring.jit.__annotations__}
 
 
-@pytest.mark.skipif(find_spec("mypy") is None, reason="needs mypy: pip install 'vxc[test]'")
 def test_a_decorated_function_is_a_kernel_to_mypy(tmp_path):
     (tmp_path / "mine.py").write_text(CODE)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache")]
