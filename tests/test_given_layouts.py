@@ -102,6 +102,8 @@ WRONG = [
     ("fragment f", "[i, i] -> [i, 0]", "`i` is named twice in a layout"),
     ("fragment f", "[i, j] -> [i / 2, j]", "this has no place in a layout"),
     ("fragment f", "[i, j] -> [i, j + 1.5]", "a layout counts with whole numbers from 0 up"),
+    ("fragment f", "[i, j] -> [i, j * 2147483648]", "2,147,483,648 is too large for a layout"),
+    ("fragment f", "[i, j] -> [i, j * 1000000]", "`@layout` does not fit `f`: it has a slot 7,000,000, and 32 threads have 524,288 slots each"),
     ("fragment f", "[i, j, r in 0] -> [i, j]", "`r` has no number of replicas"),
     ("shared s", "[i, j] -> [i, j // 2]", "`@layout` does not fit `s`: i=0, j=0 and i=0, j=1 lie in one place"),
     ("shared s", "[i, j] -> [i * 100 + j]", "`@layout` does not fit `s`: its 64 elements would take 708 places"),
@@ -207,6 +209,22 @@ def test_a_thread_runs_what_it_is_given(layout):
     insts = tuple(inst.over((*inst.operands[:-1], thread), None) if inst.op == "store" else inst for inst in plan.kernels[0].insts)
     found = run_flat(plan.with_kernels([replace(plan.kernels[0], insts=insts)]), {}, {})["y"]
     assert (found.ravel() == places(parse(layout), (16, 32)).thread[:, 0]).all()
+
+
+def test_a_grid_under_a_condition_has_the_threads_that_layouts_count():
+    text = """kernel k(n: i64, x: f32[64], out y: f32[64]) {
+        parallel i in 64 { y[i] = 0.0; }
+        if n > 0 { @threads(96) grid b in 1 {
+            @layout([i, r in 2] -> [i % 32 + 64 * r, i // 32]) fragment f: f32[64];
+            copy(x, f);
+            @layout([i] -> [i % 2 * 64 + i // 2 % 16, i // 32]) parallel i in 64 { f[i] = f[i] * 2.0; }
+            copy(f, y);
+        } }
+    }"""
+    x = np.arange(64, dtype=np.float32)
+    for n, expected in ((1, x * 2), (0, x * 0)):
+        np.testing.assert_array_equal(outputs(text, x=x, n=n)["y"], expected)
+    assert [kernel.attr("threads") for kernel in compiled(text).plan.kernels] == [256, 128]
 
 
 def test_iterations_are_counted_from_0_in_every_range():
