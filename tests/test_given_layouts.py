@@ -102,6 +102,8 @@ WRONG = [
     ("fragment f", "[i, i] -> [i, 0]", "`i` is named twice in a layout"),
     ("fragment f", "[i, j] -> [i / 2, j]", "this has no place in a layout"),
     ("fragment f", "[i, j] -> [i, j + 1.5]", "a layout counts with whole numbers from 0 up"),
+    ("fragment f", "[i, j] -> [i, j * 2147483648]", "2,147,483,648 is too large for a layout"),
+    ("fragment f", "[i, j] -> [i, j * 1000000]", "`@layout` does not fit `f`: it has a slot 7,000,000, and 32 threads have 524,288"),
     ("fragment f", "[i, j, r in 0] -> [i, j]", "`r` has no number of replicas"),
     ("shared s", "[i, j] -> [i, j // 2]", "`@layout` does not fit `s`: i=0, j=0 and i=0, j=1 lie in one place"),
     ("shared s", "[i, j] -> [i * 100 + j]", "`@layout` does not fit `s`: its 64 elements would take 708 places"),

@@ -18,7 +18,6 @@ from vxc.record import record
 from vxc.source import Span
 
 CODE = "N0311"
-DEBUG = "--debug tests every index while the kernel runs"
 
 
 @record

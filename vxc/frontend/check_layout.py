@@ -6,6 +6,7 @@ from collections.abc import Generator
 from math import prod
 from typing import Any
 
+from vxc.dtypes import I32
 from vxc.frontend import syntax
 from vxc.frontend.scope import At, fail, in_block
 from vxc.frontend.typed import Array, Const
@@ -125,8 +126,10 @@ def _program(expr: syntax.Expr, dims: set[str], at: At) -> Steps:
             program.append(node.name)
         elif isinstance(node, (syntax.Name, syntax.Number)):
             number = (yield node, at.but(row=None)).number
-            if not isinstance(number, int) or not 0 <= number < 1 << 31:
+            if not isinstance(number, int) or number < 0:
                 fail(at, "E0235", "a layout counts with whole numbers from 0 up", node, help="use literals, generics and the dimensions")
+            if number > I32.max:
+                fail(at, "E0235", f"{number:,} is too large for a layout", node, help=f"numbers in it are {I32.max:,} at most")
             program.append(number)
         else:
             fail(at, "E0235", "this has no place in a layout", node, help=f"use {' '.join(OPERATORS)} on dimensions and whole numbers")

@@ -223,7 +223,7 @@ class Declare:
 class Loop:
     """`kind` is parallel, serial, unroll, grid, pipelined or persistent; binders are (symbol, start, stop, step), outermost first.
 
-    `attrs` holds checked attributes: independent (str), lanes, unroll, threads, stages, vector (ints). `row` is True where
+    `attrs` holds checked attributes: independent and layout (str), lanes, unroll, threads, stages, vector (ints). `row` is True where
     check made the loop from a row statement; `steps` as for Reduce. `scan_order` is set where Scans along its one binder are in the body.
     """
 

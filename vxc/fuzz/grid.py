@@ -32,7 +32,7 @@ def grid(s: State, ctx: Context) -> Made | None:
     threads = s.weighted(list(THREADS), list(THREADS.values()))
     axes = _axes(s, pool)
     blocks = volume_of(tuple(binder.dim for binder, *_ in axes))
-    if ctx.loose and not affordable(ctx, blocks):  # under a condition one warp does all the work
+    if ctx.loose and not affordable(ctx, blocks):  # under a condition one block does all the work, maybe a warp
         return None
     lets = [let for _, _, let, _ in axes if let]
     workers = s.pick((1, 2, 3, 7)) if len(axes) == 1 and not lets and axes[0][0].full and s.chance(0.15) else 0

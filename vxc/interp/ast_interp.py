@@ -113,8 +113,8 @@ def _run_call(outer: Machine, call: ProgramCall, described: Mapping[Array, Descr
         binding = bind_shapes(kernel, arrays, scalars, dims, every_stride=True)
     except VxcError as error:  # the plan of a program requires of sizes and strides alike
         here = Label(outer.code.source, call.span, f"in this call of `{kernel.name}`")
-        codes = {"E0706": "E0705"}
-        raise VxcError([replace(d, code=codes.get(d.code, d.code), secondary=(here,)) for d in error.diagnostics]) from None
+        codes = (("E0705" if d.code == "E0706" else d.code) for d in error.diagnostics)
+        raise VxcError([replace(d, code=code, secondary=(here,)) for d, code in zip(error.diagnostics, codes)]) from None
     _bind_scalars(machine, {**binding.dims, **binding.scalars})
     check_required(machine, kernel)
     machine.run(kernel.body, Scope())

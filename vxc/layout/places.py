@@ -17,6 +17,7 @@ from vxc.layout.layout import Dim, Layout, Program
 from vxc.record import entity, record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
+LARGEST = 1 << 24  # slots of all threads that an inverse is enumerated for
 KEPT = 512  # answers that are remembered
 
 
@@ -73,10 +74,14 @@ def problem(layout: Layout, shape: tuple[int, ...], threads: int, what: str = "e
     if given not in (1, len(shape)):
         of, dimension = ("array", "dimensions") if what == "element" else ("loop", "ranges")
         return f"it has {given} indices, and the {of} {len(shape)} {dimension}", f"name one index for each {dimension[:-1]}"
+    where = places(layout, shape)
+    if where.slots * threads > LARGEST:
+        hint = f"let threads share the {what}s, and number the slots of each from 0 up"
+        return f"it has a slot {where.slots - 1:,}, and {threads} threads have {LARGEST // threads:,} slots each at most", hint
     wrong = layout.check(extents_of(layout, shape), threads)
     if wrong:
         return wrong, f"give each {what} a thread of the block, and a slot in it that no other has"
-    if prod(shape) and held(places(layout, shape), threads) is None:
+    if prod(shape) and held(where, threads) is None:
         hint = "let thread and slot be sums of digits of the indices, `i // 4 % 8 * 2` for one, or exchange powers of two, as `i ^ j % 8`"
         return f"which {what}s a thread has is no sum of digits of its number and of the slot, nor their `^`", hint
     return None

@@ -18,6 +18,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
     end %i
 
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
+A layout of the author's in a grid under a condition, which is part of an iteration, counts that grid's threads: there are as many.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
 warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks, and
 E0235 for a layout of the author's that does not fit.
@@ -113,6 +114,8 @@ def _reason(nest: Nest, group: int) -> str:
     ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
+    if _counted(nest.body) == group:
+        return "as many threads as a layout in it counts"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
     if shared is None:
         return "since nothing in it is shared by lanes"
@@ -130,7 +133,15 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return wanted_lanes(nest.loops[0], nest.body)
+    return max(wanted_lanes(nest.loops[0], nest.body), _counted(nest.body))
+
+
+def _counted(body) -> int:
+    """Lanes for the threads of the grids in a body, a power of two, where a layout of the author's counts them; else 0."""
+    if not any(inst.attr("layout") for inst in body if inst.op == "fragment" or is_parallel(inst)):
+        return 0
+    most = max(inst.attr("threads", 0) for inst in body)
+    return 1 << (most - 1).bit_length() if most else 0
 
 
 def wanted_lanes(loop: Inst, body) -> int:
