@@ -14,7 +14,7 @@ from vxc.runtime.arrays import write_file
 RECORD = ROOT / "tools" / "results" / "bench.jsonl"
 HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
-FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "peers.py", "triton": "triton_kernels.py",
+FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "cupy_kernels.py", "triton": "triton_kernels.py",
          "reference": "reference.py"}  # fmt: skip
 CALLS = {
     "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/libraries.py", "api/prepared.py")),

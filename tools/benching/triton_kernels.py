@@ -1,16 +1,56 @@
-"""Kernels as one writes them in Triton: a row or a tile to a program, masks at the edges, nothing tuned but the number of warps."""
+"""Kernels as one writes them in Triton: a row or a tile to a program, masks at the edges, and a few configurations, tried by
+`triton.autotune` at the first call of each case, on its arrays.
+
+Numbers are f32 inside. Sizes and strides are of the arrays: x[rows, columns] in row-major order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
+from triton.testing import do_bench
 
-LONGEST = 16384  # elements of a row that one program holds
+LONGEST = 16384  # elements of a row that one program goes through
 PARTS = 128  # programs that share a longer row
+Size = Callable[[int], Any]  # how the length of a row is given to a kernel: as a number, or as part of its text
+Call = Callable[..., torch.Tensor]
+_compiles_only = False
+
+
+def _tuned(configs: list[triton.Config], keep: Callable[..., bool] | None = None) -> Callable[[Any], Any]:
+    """Tries the configurations that `keep` keeps, of what the kernel and the configuration are given by name, anew for other sizes."""
+
+    def kept(all_configs: list[triton.Config], named: dict[str, Any], **given: Any) -> list[triton.Config]:
+        return [c for c in all_configs if keep is None or keep(warps=c.num_warps, **given, **c.kwargs)]
+
+    def decorate(kernel: Any) -> Any:
+        sizes = [name for name in kernel.arg_names if name in ("count", "rows", "columns")]
+        clock = lambda call, quantiles: do_bench(call, warmup=2, rep=8, quantiles=quantiles)  # noqa: E731
+        return triton.autotune(configs, sizes, prune_configs_by={"early_config_prune": kept}, do_bench=clock)(kernel)
+
+    return decorate
+
+
+def _configs(names: str, *rows: tuple[int, ...]) -> list[triton.Config]:
+    """A configuration a row: the values of the names, and last the number of warps."""
+    return [triton.Config(dict(zip(names.split(), values)), num_warps=warps) for *values, warps in rows]
+
+
+# Elements in any order.
+_flat = _tuned(_configs("BLOCK", (1024, 4), (1024, 8), (2048, 8), (4096, 8)))
+# Whole rows: 4 to 64 elements to a thread.
+_whole = _tuned(
+    _configs("ROWS", (1, 2), (1, 4), (1, 8), (1, 16), (4, 4)), lambda warps, ROWS, BLOCK, **_: 4 <= ROWS * BLOCK // (32 * warps) <= 64
+)
+# Sums along rows: SIZE elements at a time, up to WIDTH of a row.
+_along = _tuned(_configs("SIZE WIDTH", (2048, 2048, 4), (4096, 1024, 4), (4096, 4096, 4), (4096, 4096, 8), (8192, 8192, 8)))
+_tiles = _tuned(_configs("ROWS COLUMNS", (32, 64, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8)))
+_packed = _tuned(_configs("BYTES", (128, 4), (256, 4), (256, 8), (512, 8)))
 
 
 @triton.jit
@@ -19,79 +59,248 @@ def _copy(x, y, count, BLOCK: tl.constexpr):
     tl.store(y + at, tl.load(x + at, mask=at < count), mask=at < count)
 
 
+@_flat
 @triton.jit
-def _softmax(x, y, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    inside = at < columns
-    values = tl.load(x + row * columns + at, mask=inside, other=-float("inf")).to(tl.float32)
-    e = tl.exp(values - tl.max(values, axis=0))
-    tl.store(y + row * columns + at, e / tl.sum(e, axis=0), mask=inside)
+def _add(x, y, z, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < count
+    tl.store(z + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
 
 
-@triton.jit
-def _rowsum(x, s, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    at = tl.arange(0, BLOCK)
-    inside = (row[:, None] < rows) & (at[None, :] < columns)
-    values = tl.load(x + row[:, None] * columns + at[None, :], mask=inside, other=0.0).to(tl.float32)
-    tl.store(s + row, tl.sum(values, axis=1), mask=row < rows)
-
-
+@_flat
 @triton.jit
 def _bias_gelu(x, b, y, count, columns, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < count
     u = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(b + at % columns, mask=inside).to(tl.float32)
-    tl.store(y + at, 0.5 * u * (1.0 + libdevice.tanh(0.7978845608028654 * (u + 0.044715 * u * u * u))), mask=inside)
+    tl.store(y + at, u * tl.sigmoid(1.5957691216057308 * (u + 0.044715 * u * u * u)), mask=inside)
 
 
 @triton.jit
-def _transpose(x, y, rows, columns, TILE: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
+def _softmax(x, y, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    at, inside = _places(rows, columns, ROWS, BLOCK)
+    values = tl.load(x + at, mask=inside, other=-float("inf")).to(tl.float32)
+    e = tl.exp(values - tl.max(values, axis=1, keep_dims=True))
+    tl.store(y + at, e / tl.sum(e, axis=1, keep_dims=True), mask=inside)
+
+
+@_whole
+@triton.jit
+def _rmsnorm(x, w, y, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    at, inside = _places(rows, columns, ROWS, BLOCK)
+    column = tl.arange(0, BLOCK)[None, :]
+    values = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(values * values, axis=1, keep_dims=True) / columns + eps)
+    weights = tl.load(w + column, mask=column < columns).to(tl.float32)
+    tl.store(y + at, values * scale * weights, mask=inside)
+
+
+@_whole
+@triton.jit
+def _layernorm(x, w, b, y, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    at, inside = _places(rows, columns, ROWS, BLOCK)
+    column = tl.arange(0, BLOCK)[None, :]
+    values = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    apart = tl.where(column < columns, values - tl.sum(values, axis=1, keep_dims=True) / columns, 0.0)
+    scale = tl.rsqrt(tl.sum(apart * apart, axis=1, keep_dims=True) / columns + eps)
+    weights, bias = tl.load(w + column, mask=column < columns), tl.load(b + column, mask=column < columns)
+    tl.store(y + at, apart * scale * weights.to(tl.float32) + bias.to(tl.float32), mask=inside)
+
+
+@triton.jit
+def _places(rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Where the elements of the program's rows are, and which there are."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    return row * columns + column, (row < rows) & (column < columns)
+
+
+@_along
+@triton.jit
+def _rowsum(x, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
+    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
+    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
+    sums = tl.zeros((SIZE // BLOCK, BLOCK), tl.float32)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)[None, :]
+        sums += tl.load(x + row[:, None] * columns + column, mask=(row[:, None] < rows) & (column < columns), other=0.0).to(tl.float32)
+    tl.store(s + row, tl.sum(sums, axis=1), mask=row < rows)
+
+
+@_along
+@triton.jit
+def _rowmax(x, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
+    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
+    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
+    most = tl.full((SIZE // BLOCK, BLOCK), -float("inf"), tl.float32)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)[None, :]
+        inside = (row[:, None] < rows) & (column < columns)
+        most = tl.maximum(most, tl.load(x + row[:, None] * columns + column, mask=inside, other=-float("inf")).to(tl.float32))
+    tl.store(s + row, tl.max(most, axis=1), mask=row < rows)
+
+
+@_along
+@triton.jit
+def _rowdot(q, k, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
+    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
+    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
+    sums = tl.zeros((SIZE // BLOCK, BLOCK), tl.float32)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)[None, :]
+        at, inside = row[:, None] * columns + column, (row[:, None] < rows) & (column < columns)
+        sums += tl.load(q + at, mask=inside, other=0.0).to(tl.float32) * tl.load(k + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(s + row, tl.sum(sums, axis=1), mask=row < rows)
+
+
+@_tiles
+@triton.jit
+def _transpose(x, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     tile = tl.load(x + row[:, None] * columns + column[None, :], mask=(row[:, None] < rows) & (column[None, :] < columns))
     tl.store(y + column[:, None] * rows + row[None, :], tl.trans(tile), mask=(column[:, None] < columns) & (row[None, :] < rows))
+
+
+@_packed
+@triton.jit
+def _dequant_u4(b, w, columns, MY: tl.constexpr, HALF: tl.constexpr, BYTES: tl.constexpr):
+    """MY rows of w and 2 * BYTES of its columns: the bytes of tiles side by side, HALF of each row of a tile."""
+    row = tl.arange(0, MY)[:, None]
+    byte = tl.program_id(1) * BYTES + tl.arange(0, BYTES)[None, :]
+    tile = tl.program_id(0).to(tl.int64) * (columns // (2 * HALF)) + byte // HALF
+    packed = tl.load(b + (tile * MY + row) * HALF + byte % HALF, mask=byte < columns // 2)
+    values = tl.interleave((packed & 15).to(tl.float16), (packed >> 4).to(tl.float16))
+    column = tl.program_id(1) * (2 * BYTES) + tl.arange(0, 2 * BYTES)[None, :]
+    tl.store(w + (tl.program_id(0).to(tl.int64) * MY + row) * columns + column, values, mask=column < columns)
+
+
+_tuned_copy, _tuned_softmax = _flat(_copy), _whole(_softmax)
+TUNED = (_tuned_copy, _add, _bias_gelu, _tuned_softmax, _rmsnorm, _layernorm, _rowsum, _rowmax, _rowdot, _transpose, _dequant_u4)
+
+
+def _start(kernel: Any, grid: Any, *arguments: Any, **meta: Any) -> None:
+    """Launches a kernel, or compiles what launching it would need."""
+    if _compiles_only:
+        kernel.warmup(*arguments, grid=grid, **meta)
+    else:
+        kernel[grid](*arguments, **meta)
+
+
+@contextmanager
+def compiling_only() -> Iterator[None]:
+    """Calls compile every configuration into Triton's cache on disk, and launch nothing."""
+    global _compiles_only
+    _compiles_only = True
+    try:
+        yield
+    finally:
+        _compiles_only = False
+
+
+def untuned() -> None:
+    """What was chosen is forgotten, so that the next call of each kernel tries its configurations on its own arrays."""
+    for kernel in TUNED:
+        kernel.cache.clear()
 
 
 def copy(x: torch.Tensor) -> torch.Tensor:
     """16 bytes of f32 to a thread."""
     y = torch.empty_like(x)
-    _copy[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024, num_warps=8)
+    _start(_copy, (triton.cdiv(x.numel(), 1024),), x, y, x.numel(), BLOCK=1024, num_warps=8)
     return y
+
+
+def _blocks(count: int) -> Callable[[dict[str, int]], tuple[int]]:
+    return lambda meta: (triton.cdiv(count, meta["BLOCK"]),)
+
+
+def tuned_copy(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    _start(_tuned_copy, _blocks(x.numel()), x, y, x.numel())
+    return y
+
+
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = torch.empty_like(x)
+    _start(_add, _blocks(x.numel()), x, y, z, x.numel())
+    return z
+
+
+def bias_gelu(size: Size) -> Call:
+    def call(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        _start(_bias_gelu, _blocks(x.numel()), x, b, y, x.numel(), size(x.shape[1]))
+        return y
+
+    return call
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    y, block = torch.empty_like(x), triton.next_power_of_2(x.shape[1])
-    _softmax[(x.shape[0],)](x, y, x.shape[1], BLOCK=block, num_warps=_warps(block))
-    return y
-
-
-def rowsum(x: torch.Tensor) -> torch.Tensor:
-    """Rows longer than LONGEST are cut into PARTS, whose sums are added by a second launch."""
-    if x.shape[1] > LONGEST:
-        return rowsum(rowsum(x.view(x.shape[0] * PARTS, -1)).view(x.shape[0], PARTS))
-    s, block = torch.empty(x.shape[0], device=x.device), triton.next_power_of_2(x.shape[1])
-    rows = max(1, 4096 // block)
-    _rowsum[(triton.cdiv(x.shape[0], rows),)](x, s, *x.shape, ROWS=rows, BLOCK=block, num_warps=_warps(rows * block))
-    return s
-
-
-def bias_gelu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In one configuration, for a first call."""
     y = torch.empty_like(x)
-    _bias_gelu[(triton.cdiv(x.numel(), 1024),)](x, b, y, x.numel(), x.shape[1], BLOCK=1024)
+    _start(_softmax, (x.shape[0],), x, y, *x.shape, ROWS=1, BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=4)
     return y
+
+
+def by_rows(kernel: Any, size: Size, *numbers: float) -> Call:
+    """A kernel that gives rows of the shape of its first input, and whose programs hold whole rows."""
+
+    def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]),)  # noqa: E731
+        _start(kernel, grid, x, *others, y, x.shape[0], size(x.shape[1]), *numbers, BLOCK=triton.next_power_of_2(x.shape[1]))
+        return y
+
+    return call
+
+
+def folded(kernel: Any, size: Size) -> Call:
+    """A kernel that gives a number for each row."""
+
+    def call(*inputs: torch.Tensor) -> torch.Tensor:
+        rows, columns = inputs[0].shape
+        padded, s = triton.next_power_of_2(columns), torch.empty(rows, device=inputs[0].device)
+        grid = lambda meta: (triton.cdiv(rows, meta["SIZE"] // min(meta["WIDTH"], padded)),)  # noqa: E731
+        _start(kernel, grid, *inputs, s, rows, size(columns), PADDED=padded)
+        return s
+
+    return call
+
+
+def rowsum(size: Size) -> Call:
+    """Rows longer than LONGEST are cut into PARTS, whose sums are added by a second launch."""
+    short = folded(_rowsum, size)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return short(x) if x.shape[1] <= LONGEST else call(call(x.view(x.shape[0] * PARTS, -1)).view(x.shape[0], PARTS))
+
+    return call
 
 
 def transpose(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
-    _transpose[(triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64))](x, y, *x.shape, TILE=64)
+    grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"]))  # noqa: E731
+    _start(_transpose, grid, x, y, *x.shape)
     return y
 
 
-def _warps(elements: int) -> int:
-    """16 elements to a thread, in 4 to 16 warps."""
-    return min(16, max(4, elements // 512))
+def dequant_u4(b: torch.Tensor) -> torch.Tensor:
+    """u8[N//my, K//mk, my, mk//2] to f16[N, K]."""
+    n, k, my, half = b.shape
+    w = torch.empty(n * my, k * 2 * half, dtype=torch.float16, device=b.device)
+    grid = lambda meta: (n, triton.cdiv(k * half, meta["BYTES"]))  # noqa: E731
+    _start(_dequant_u4, grid, b, w, w.shape[1], MY=my, HALF=half)
+    return w
 
 
-KERNELS: dict[str, Any] = {"softmax": softmax, "rowsum": rowsum, "bias_gelu": bias_gelu, "transpose": transpose}
+def kernels(static: bool, eps: float) -> dict[str, Call]:
+    """By sample. `static`: the length of a row is part of what is compiled."""
+    size: Size = tl.constexpr if static else int
+    total = rowsum(size)
+    return {
+        "rowdot": folded(_rowdot, size), "rowsum": total, "rowmax": folded(_rowmax, size), "softmax": by_rows(_tuned_softmax, size),
+        "rmsnorm": by_rows(_rmsnorm, size, eps), "layernorm": by_rows(_layernorm, size, eps), "sum": lambda x: total(x.view(1, -1)),
+        "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size), "transpose": transpose, "dequant_u4_manual": dequant_u4,
+        "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,
+    }  # fmt: skip
