@@ -173,8 +173,12 @@ def facts(case: Case, made: Compiled) -> dict[str, str]:
     """How the line of `vxc` says what ran: sample, arch, the options of `vxc compile`, and the key of all this."""
     flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
     flags += "".join(f" --aligned {name}={str(lies).lower()}" for name, lies in case.aligned(made.source).items())
-    both = hashlib.sha256(key(made, TIMING).encode() + CLOCK.read_bytes()).hexdigest()[:32]
-    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": both}
+    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": timed_key(made, TIMING)}
+
+
+def timed_key(made: Compiled, harness: Path) -> str:
+    """As of `gpu_check.py`, for what a file runs and `vxc.runtime.timing` times."""
+    return hashlib.sha256(key(made, harness).encode() + CLOCK.read_bytes()).hexdigest()[:32]
 
 
 def kernel(case: Case, arch: str) -> Kernel:
