@@ -46,8 +46,9 @@ def test_the_arrays_of_a_case_follow_from_its_sample(case):
     assert {p.name for p in params if p not in arrays} == {name for name, _ in SAMPLES[case.sample].scalars}
 
 
-def test_peers_are_those_of_the_sample_and_a_hand_written_kernel_where_there_is_one():
-    assert SUM.peers == ("reference", *ALWAYS, "triton", "cupy")
+def test_every_case_has_all_peers_and_a_hand_written_kernel_where_there_is_one():
+    assert SUM.peers == ("reference", *ALWAYS) and {"torch", "inductor", "triton", "cupy"} < set(ALWAYS)
+    assert all(case.peers[-len(ALWAYS) :] == ALWAYS for case in CASES)
     assert RUNTIME.name in LAUNCHES and "reference" not in RUNTIME.peers
     assert set(LAUNCHES) <= {case.name for case in CASES}
 

@@ -1,7 +1,7 @@
 """What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
 
 A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Some are no samples: `LAUNCH`, what a call costs the
-host, and `FIRST_CALLS`, what the first one in a process does. Nothing here needs a GPU.
+host, and `FIRST_CALLS`, what the first one in a process does; `TUNINGS` are what is tuned. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -151,7 +151,41 @@ LAUNCH = Calls(
      "torch", "torch_empty", "vxc_graph", "torch_graph", "triton"),
 )  # fmt: skip
 FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cupy")) for kind in ("cold", "warm"))
-EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH, *FIRST_CALLS)
+
+
+class Tuning(NamedTuple):
+    """A sample for whose arrays `vxc.autotune` is to find a configuration (`benching/tuned.py`)."""
+
+    suite: str
+    sample: str
+    dtype: str
+    sizes: tuple[tuple[str, int], ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.sample}_{self.dtype}_{'x'.join(str(size) for _, size in self.sizes)}"
+
+    @property
+    def impls(self) -> tuple[str, ...]:
+        return ("vxc",)
+
+    @property
+    def path(self) -> str:
+        return f"samples/{self.sample}.vx"
+
+    def compiled(self, arch: str) -> Compiled:
+        """The sample as it is written."""
+        source = read_source(ROOT / self.path)
+        generic = {"T": DTYPES[self.dtype]} if "<T: dtype" in source.text else {}
+        return compile(source, defines=generic | dict(self.sizes), target=arch)
+
+
+TUNINGS = (
+    Tuning("tune", "gemm", "f16", (("M", 1024), ("N", 1024), ("K", 1024))),
+    Tuning("tune", "rowdot", "f32", (("N", 1 << 20),)),
+)
+Timed = Case | Calls | Tuning
+EVERY: tuple[Timed, ...] = (*CASES, LAUNCH, *FIRST_CALLS, *TUNINGS)
 SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))
 
 

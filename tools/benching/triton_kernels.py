@@ -48,7 +48,9 @@ _whole = _tuned(
     _configs("ROWS", (1, 2), (1, 4), (1, 8), (1, 16), (4, 4)), lambda warps, ROWS, BLOCK, **_: 4 <= ROWS * BLOCK // (32 * warps) <= 64
 )
 # Sums along rows: SIZE elements at a time, up to WIDTH of a row.
-_along = _tuned(_configs("SIZE WIDTH", (2048, 2048, 4), (4096, 1024, 4), (4096, 4096, 4), (4096, 4096, 8), (8192, 8192, 8)))
+_along = _tuned(
+    _configs("SIZE WIDTH", (2048, 2048, 4), (2048, 2048, 16), (4096, 1024, 4), (4096, 4096, 4), (4096, 4096, 8), (8192, 8192, 8))
+)
 _tiles = _tuned(_configs("ROWS COLUMNS", (32, 64, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8)))
 _packed = _tuned(_configs("BYTES", (128, 4), (256, 4), (256, 8), (512, 8)))
 
