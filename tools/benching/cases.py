@@ -57,6 +57,7 @@ SAMPLES = {
     "dequant_u4_manual": Sample(("N", "K")),
     "dequant_u4_parallel": Sample(("N", "K")),
     "dequant_u4_copy": Sample(("N", "K")),
+    "gemm": Sample(("M", "N", "K"), along=None),
 }
 
 
@@ -97,7 +98,7 @@ class Case(NamedTuple):
 
     def defines(self, source: Source) -> dict[str, int | DType]:
         """What is fixed when the sample is compiled."""
-        generic = {"T": DTYPES[self.dtype]} if "<T: dtype>" in source.text else {}
+        generic = {"T": DTYPES[self.dtype]} if "<T: dtype" in source.text else {}
         return generic | (self.dims if self.static else {})
 
     def aligned(self, source: Source) -> dict[str, bool]:
@@ -154,35 +155,23 @@ FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cu
 
 
 class Tuning(NamedTuple):
-    """A sample for whose arrays `vxc.autotune` is to find a configuration (`benching/tuned.py`)."""
+    """A case for whose arrays `vxc.autotune` is to find a configuration (`benching/tuned.py`)."""
 
     suite: str
-    sample: str
-    dtype: str
-    sizes: tuple[tuple[str, int], ...]
+    case: Case
 
     @property
     def name(self) -> str:
-        return f"{self.sample}_{self.dtype}_{'x'.join(str(size) for _, size in self.sizes)}"
+        return self.case.name
 
     @property
     def impls(self) -> tuple[str, ...]:
         return ("vxc",)
 
-    @property
-    def path(self) -> str:
-        return f"samples/{self.sample}.vx"
-
-    def compiled(self, arch: str) -> Compiled:
-        """The sample as it is written."""
-        source = read_source(ROOT / self.path)
-        generic = {"T": DTYPES[self.dtype]} if "<T: dtype" in source.text else {}
-        return compile(source, defines=generic | dict(self.sizes), target=arch)
-
 
 TUNINGS = (
-    Tuning("tune", "gemm", "f16", (("M", 1024), ("N", 1024), ("K", 1024))),
-    Tuning("tune", "rowdot", "f32", (("N", 1 << 20),)),
+    Tuning("tune", Case("tune", "rowdot", "f32", SHORT)),
+    Tuning("tune", Case("tune", "gemm", "f16", (1024, 1024, 1024))),
 )
 Timed = Case | Calls | Tuning
 EVERY: tuple[Timed, ...] = (*CASES, LAUNCH, *FIRST_CALLS, *TUNINGS)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, Timed, Tuning, compiled, facts, timed_key
+from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, Timed, Tuning, compiled, facts
 
 from vxc.runtime.arrays import write_file
 
@@ -57,7 +57,7 @@ def calls_facts(suite: str, impl: str) -> dict[str, str]:
 
 def tuning_key(case: Tuning, arch: str) -> str:
     """Hash of what tunes, and of the sample as it is written."""
-    both = calls_key(case.suite, "vxc") + timed_key(case.compiled(arch), HERE / CALLS[case.suite][0])
+    both = calls_key(case.suite, "vxc") + facts(case.case, compiled(case.case, arch))["key"]
     return hashlib.sha256(both.encode()).hexdigest()[:32]
 
 
