@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_rows import SUM, rows_of
 from benching import table
-from benching.cases import ALWAYS, SAMPLES, Case, kernel
+from benching.cases import ALWAYS, CASES, SAMPLES, Case, kernel
 from benching.timing import measured
 
 from vxc.runtime.driver import driver
@@ -19,7 +19,8 @@ def test_every_peer_of_every_case_is_there():
     from benching import cupy_kernels, triton_kernels
 
     assert set(ALWAYS) == set(peers.PEERS)
-    assert set(SAMPLES) == set(peers.TORCH) == set(triton_kernels.kernels(True, 1.0)) == set(cupy_kernels.kernels(1.0))
+    timed = {case.sample for case in CASES}
+    assert timed == set(triton_kernels.kernels(True, 1.0)) == set(cupy_kernels.kernels(1.0)) and set(SAMPLES) == set(peers.TORCH)
 
 
 def test_a_small_case_is_measured():

@@ -65,7 +65,7 @@ def fresh() -> int:
 def fresh_of_several() -> bool:
     """Whether the record of several GPUs, if there is one, is of these tests and says that they passed."""
     if not SEVERAL.exists():
-        print("no record from two GPUs or more: the tests that need them did not run; tools/gpu_check.py --several runs them where there are")
+        print("no record from two GPUs or more: the tests that need them did not run; gpu_check.py --several runs them")
         return True
     record = json.loads(SEVERAL.read_text())
     current = record["key"] == several_key()
