@@ -157,8 +157,11 @@ FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cu
 class Tuning(NamedTuple):
     """A case for whose arrays `vxc.autotune` is to find a configuration (`benching/tuned.py`)."""
 
-    suite: str
     case: Case
+
+    @property
+    def suite(self) -> str:
+        return self.case.suite
 
     @property
     def name(self) -> str:
@@ -169,10 +172,7 @@ class Tuning(NamedTuple):
         return ("vxc",)
 
 
-TUNINGS = (
-    Tuning("tune", Case("tune", "rowdot", "f32", SHORT)),
-    Tuning("tune", Case("tune", "gemm", "f16", (1024, 1024, 1024))),
-)
+TUNINGS = (Tuning(Case("tune", "rowdot", "f32", SHORT)), Tuning(Case("tune", "gemm", "f16", (1024, 1024, 1024))))
 Timed = Case | Calls | Tuning
 EVERY: tuple[Timed, ...] = (*CASES, LAUNCH, *FIRST_CALLS, *TUNINGS)
 SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))

@@ -14,8 +14,10 @@ from vxc.runtime.arrays import write_file
 RECORD = ROOT / "tools" / "results" / "bench.jsonl"
 HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
-FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "cupy_kernels.py", "triton": "triton_kernels.py",
-         "reference": "reference.py"}  # fmt: skip
+FILES = {
+    "copy": ("triton_kernels.py", "triton_text.py"), "torch": ("peers.py",), "inductor": ("peers.py",), "cupy": ("cupy_kernels.py",),
+    "triton": ("triton_kernels.py", "triton_text.py"), "reference": ("reference.py",),
+}  # fmt: skip
 CALLS = {
     "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/libraries.py", "api/prepared.py")),
     "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
@@ -38,7 +40,7 @@ def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: s
 
 def peer_key(case: Case, impl: str) -> str:
     """Hash of the case and of the files that run it."""
-    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), (HERE / FILES[impl]).read_bytes())
+    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), *((HERE / name).read_bytes() for name in FILES[impl]))
     return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
 
 

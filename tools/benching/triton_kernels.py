@@ -1,8 +1,4 @@
-"""Kernels as one writes them in Triton: a row or a tile to a program, masks at the edges, and a few configurations, tried by
-`triton.autotune` at the first call of each case, on its arrays.
-
-Numbers are f32 inside. Sizes and strides are of the arrays: x[rows, columns] in row-major order.
-"""
+"""What a case is in Triton: launches of the kernels of `triton_text.py`, compiled ahead where that is asked for."""
 
 from __future__ import annotations
 
@@ -13,172 +9,14 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from triton.testing import do_bench
+
+from benching import triton_text as text
 
 LONGEST = 16384  # elements of a row that one program goes through
 PARTS = 128  # programs that share a longer row
 Size = Callable[[int], Any]  # how the length of a row is given to a kernel: as a number, or as part of its text
 Call = Callable[..., torch.Tensor]
 _compiles_only = False
-
-
-def _tuned(configs: list[triton.Config], keep: Callable[..., bool] | None = None) -> Callable[[Any], Any]:
-    """Tries the configurations that `keep` keeps, of what the kernel and the configuration are given by name, anew for other sizes."""
-
-    def kept(all_configs: list[triton.Config], named: dict[str, Any], **given: Any) -> list[triton.Config]:
-        return [c for c in all_configs if keep is None or keep(warps=c.num_warps, **given, **c.kwargs)]
-
-    def decorate(kernel: Any) -> Any:
-        sizes = [name for name in kernel.arg_names if name in ("count", "rows", "columns")]
-        clock = lambda call, quantiles: do_bench(call, warmup=2, rep=8, quantiles=quantiles)  # noqa: E731
-        return triton.autotune(configs, sizes, prune_configs_by={"early_config_prune": kept}, do_bench=clock)(kernel)
-
-    return decorate
-
-
-def _configs(names: str, *rows: tuple[int, ...]) -> list[triton.Config]:
-    """A configuration a row: the values of the names, and last the number of warps."""
-    return [triton.Config(dict(zip(names.split(), values)), num_warps=warps) for *values, warps in rows]
-
-
-# Elements in any order.
-_flat = _tuned(_configs("BLOCK", (1024, 4), (1024, 8), (2048, 8), (4096, 8)))
-# Whole rows: 4 to 64 elements to a thread.
-_whole = _tuned(
-    _configs("ROWS", (1, 2), (1, 4), (1, 8), (1, 16), (4, 4)), lambda warps, ROWS, BLOCK, **_: 4 <= ROWS * BLOCK // (32 * warps) <= 64
-)
-# Sums along rows: SIZE elements at a time, up to WIDTH of a row.
-_along = _tuned(
-    _configs("SIZE WIDTH", (2048, 2048, 4), (2048, 2048, 16), (4096, 1024, 4), (4096, 4096, 4), (4096, 4096, 8), (8192, 8192, 8))
-)
-_tiles = _tuned(_configs("ROWS COLUMNS", (32, 64, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8)))
-_packed = _tuned(_configs("BYTES", (128, 4), (256, 4), (256, 8), (512, 8)))
-
-
-@triton.jit
-def _copy(x, y, count, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(x + at, mask=at < count), mask=at < count)
-
-
-@_flat
-@triton.jit
-def _add(x, y, z, count, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    tl.store(z + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
-
-
-@_flat
-@triton.jit
-def _bias_gelu(x, b, y, count, columns, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    u = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(b + at % columns, mask=inside).to(tl.float32)
-    tl.store(y + at, u * tl.sigmoid(1.5957691216057308 * (u + 0.044715 * u * u * u)), mask=inside)
-
-
-@triton.jit
-def _softmax(x, y, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    at, inside = _places(rows, columns, ROWS, BLOCK)
-    values = tl.load(x + at, mask=inside, other=-float("inf")).to(tl.float32)
-    e = tl.exp(values - tl.max(values, axis=1, keep_dims=True))
-    tl.store(y + at, e / tl.sum(e, axis=1, keep_dims=True), mask=inside)
-
-
-@_whole
-@triton.jit
-def _rmsnorm(x, w, y, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    at, inside = _places(rows, columns, ROWS, BLOCK)
-    column = tl.arange(0, BLOCK)[None, :]
-    values = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    scale = tl.rsqrt(tl.sum(values * values, axis=1, keep_dims=True) / columns + eps)
-    weights = tl.load(w + column, mask=column < columns).to(tl.float32)
-    tl.store(y + at, values * scale * weights, mask=inside)
-
-
-@_whole
-@triton.jit
-def _layernorm(x, w, b, y, rows, columns, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    at, inside = _places(rows, columns, ROWS, BLOCK)
-    column = tl.arange(0, BLOCK)[None, :]
-    values = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    apart = tl.where(column < columns, values - tl.sum(values, axis=1, keep_dims=True) / columns, 0.0)
-    scale = tl.rsqrt(tl.sum(apart * apart, axis=1, keep_dims=True) / columns + eps)
-    weights, bias = tl.load(w + column, mask=column < columns), tl.load(b + column, mask=column < columns)
-    tl.store(y + at, apart * scale * weights.to(tl.float32) + bias.to(tl.float32), mask=inside)
-
-
-@triton.jit
-def _places(rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Where the elements of the program's rows are, and which there are."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    return row * columns + column, (row < rows) & (column < columns)
-
-
-@_along
-@triton.jit
-def _rowsum(x, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
-    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
-    sums = tl.zeros((SIZE // BLOCK, BLOCK), tl.float32)
-    for start in range(0, columns, BLOCK):
-        column = start + tl.arange(0, BLOCK)[None, :]
-        sums += tl.load(x + row[:, None] * columns + column, mask=(row[:, None] < rows) & (column < columns), other=0.0).to(tl.float32)
-    tl.store(s + row, tl.sum(sums, axis=1), mask=row < rows)
-
-
-@_along
-@triton.jit
-def _rowmax(x, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
-    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
-    most = tl.full((SIZE // BLOCK, BLOCK), -float("inf"), tl.float32)
-    for start in range(0, columns, BLOCK):
-        column = start + tl.arange(0, BLOCK)[None, :]
-        inside = (row[:, None] < rows) & (column < columns)
-        most = tl.maximum(most, tl.load(x + row[:, None] * columns + column, mask=inside, other=-float("inf")).to(tl.float32))
-    tl.store(s + row, tl.max(most, axis=1), mask=row < rows)
-
-
-@_along
-@triton.jit
-def _rowdot(q, k, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    BLOCK: tl.constexpr = WIDTH if WIDTH < PADDED else PADDED
-    row = tl.program_id(0).to(tl.int64) * (SIZE // BLOCK) + tl.arange(0, SIZE // BLOCK)
-    sums = tl.zeros((SIZE // BLOCK, BLOCK), tl.float32)
-    for start in range(0, columns, BLOCK):
-        column = start + tl.arange(0, BLOCK)[None, :]
-        at, inside = row[:, None] * columns + column, (row[:, None] < rows) & (column < columns)
-        sums += tl.load(q + at, mask=inside, other=0.0).to(tl.float32) * tl.load(k + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(s + row, tl.sum(sums, axis=1), mask=row < rows)
-
-
-@_tiles
-@triton.jit
-def _transpose(x, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    column = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
-    tile = tl.load(x + row[:, None] * columns + column[None, :], mask=(row[:, None] < rows) & (column[None, :] < columns))
-    tl.store(y + column[:, None] * rows + row[None, :], tl.trans(tile), mask=(column[:, None] < columns) & (row[None, :] < rows))
-
-
-@_packed
-@triton.jit
-def _dequant_u4(b, w, columns, MY: tl.constexpr, HALF: tl.constexpr, BYTES: tl.constexpr):
-    """MY rows of w and 2 * BYTES of its columns: the bytes of tiles side by side, HALF of each row of a tile."""
-    row = tl.arange(0, MY)[:, None]
-    byte = tl.program_id(1) * BYTES + tl.arange(0, BYTES)[None, :]
-    tile = tl.program_id(0).to(tl.int64) * (columns // (2 * HALF)) + byte // HALF
-    packed = tl.load(b + (tile * MY + row) * HALF + byte % HALF, mask=byte < columns // 2)
-    values = tl.interleave((packed & 15).to(tl.float16), (packed >> 4).to(tl.float16))
-    column = tl.program_id(1) * (2 * BYTES) + tl.arange(0, 2 * BYTES)[None, :]
-    tl.store(w + (tl.program_id(0).to(tl.int64) * MY + row) * columns + column, values, mask=column < columns)
-
-
-_tuned_copy, _tuned_softmax = _flat(_copy), _whole(_softmax)
-TUNED = (_tuned_copy, _add, _bias_gelu, _tuned_softmax, _rmsnorm, _layernorm, _rowsum, _rowmax, _rowdot, _transpose, _dequant_u4)
 
 
 def _start(kernel: Any, grid: Any, *arguments: Any, **meta: Any) -> None:
@@ -202,14 +40,14 @@ def compiling_only() -> Iterator[None]:
 
 def untuned() -> None:
     """What was chosen is forgotten, so that the next call of each kernel tries its configurations on its own arrays."""
-    for kernel in TUNED:
+    for kernel in text.TUNED:
         kernel.cache.clear()
 
 
 def copy(x: torch.Tensor) -> torch.Tensor:
     """16 bytes of f32 to a thread."""
     y = torch.empty_like(x)
-    _start(_copy, (triton.cdiv(x.numel(), 1024),), x, y, x.numel(), BLOCK=1024, num_warps=8)
+    _start(text.copy, (triton.cdiv(x.numel(), 1024),), x, y, x.numel(), BLOCK=1024, num_warps=8)
     return y
 
 
@@ -219,20 +57,20 @@ def _blocks(count: int) -> Callable[[dict[str, int]], tuple[int]]:
 
 def tuned_copy(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x)
-    _start(_tuned_copy, _blocks(x.numel()), x, y, x.numel())
+    _start(text.tuned_copy, _blocks(x.numel()), x, y, x.numel())
     return y
 
 
 def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     z = torch.empty_like(x)
-    _start(_add, _blocks(x.numel()), x, y, z, x.numel())
+    _start(text.add, _blocks(x.numel()), x, y, z, x.numel())
     return z
 
 
 def bias_gelu(size: Size) -> Call:
     def call(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)
-        _start(_bias_gelu, _blocks(x.numel()), x, b, y, x.numel(), size(x.shape[1]))
+        _start(text.bias_gelu, _blocks(x.numel()), x, b, y, x.numel(), size(x.shape[1]))
         return y
 
     return call
@@ -241,7 +79,7 @@ def bias_gelu(size: Size) -> Call:
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """In one configuration, for a first call."""
     y = torch.empty_like(x)
-    _start(_softmax, (x.shape[0],), x, y, *x.shape, ROWS=1, BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=4)
+    _start(text.softmax, (x.shape[0],), x, y, *x.shape, ROWS=1, BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=4)
     return y
 
 
@@ -272,7 +110,7 @@ def folded(kernel: Any, size: Size) -> Call:
 
 def rowsum(size: Size) -> Call:
     """Rows longer than LONGEST are cut into PARTS, whose sums are added by a second launch."""
-    short = folded(_rowsum, size)
+    short = folded(text.rowsum, size)
 
     def call(x: torch.Tensor) -> torch.Tensor:
         return short(x) if x.shape[1] <= LONGEST else call(call(x.view(x.shape[0] * PARTS, -1)).view(x.shape[0], PARTS))
@@ -283,7 +121,7 @@ def rowsum(size: Size) -> Call:
 def transpose(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
     grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"]))  # noqa: E731
-    _start(_transpose, grid, x, y, *x.shape)
+    _start(text.transpose, grid, x, y, *x.shape)
     return y
 
 
@@ -292,7 +130,7 @@ def dequant_u4(b: torch.Tensor) -> torch.Tensor:
     n, k, my, half = b.shape
     w = torch.empty(n * my, k * 2 * half, dtype=torch.float16, device=b.device)
     grid = lambda meta: (n, triton.cdiv(k * half, meta["BYTES"]))  # noqa: E731
-    _start(_dequant_u4, grid, b, w, w.shape[1], MY=my, HALF=half)
+    _start(text.dequant_u4, grid, b, w, w.shape[1], MY=my, HALF=half)
     return w
 
 
@@ -301,8 +139,8 @@ def kernels(static: bool, eps: float) -> dict[str, Call]:
     size: Size = tl.constexpr if static else int
     total = rowsum(size)
     return {
-        "rowdot": folded(_rowdot, size), "rowsum": total, "rowmax": folded(_rowmax, size), "softmax": by_rows(_tuned_softmax, size),
-        "rmsnorm": by_rows(_rmsnorm, size, eps), "layernorm": by_rows(_layernorm, size, eps), "sum": lambda x: total(x.view(1, -1)),
+        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "softmax": by_rows(text.tuned_softmax, size),
+        "rmsnorm": by_rows(text.rmsnorm, size, eps), "layernorm": by_rows(text.layernorm, size, eps), "sum": lambda x: total(x.view(1, -1)),
         "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size), "transpose": transpose, "dequant_u4_manual": dequant_u4,
         "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,
     }  # fmt: skip

@@ -41,7 +41,7 @@ class Tuned(NamedTuple):
 
 
 TUNED = {
-    "rowdot": Tuned({"T": [64, 128, 256], "L": [4, 8, 16, 32], "R": [16, 32, 64, 128]}, ("T <= R * L", "R * L <= 4 * T"), ROWDOT),
+    "rowdot": Tuned({"T": [64, 128, 256], "L": [4, 8, 16], "R": [16, 32, 64]}, ("T <= R * L", "R * L <= 4 * T"), ROWDOT),
     "gemm": Tuned({"BM": [32, 64], "BN": [32, 64], "BK": [16, 32]}),
 }
 
@@ -114,7 +114,7 @@ def main() -> None:
 
     (arch,) = sys.argv[1:]
     fork, spawn = map(multiprocessing.get_context, ("fork", "spawn"))
-    codes = {case: started(spawn, machine_code, case, arch) for _, case in TUNINGS}
+    codes = {case: started(spawn, machine_code, case, arch) for (case,) in TUNINGS}
     torch = import_module("torch")
     import_module("vxc")
     results, problems = {}, []
