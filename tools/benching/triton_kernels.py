@@ -139,8 +139,8 @@ def kernels(static: bool, eps: float) -> dict[str, Call]:
     size: Size = tl.constexpr if static else int
     total = rowsum(size)
     return {
-        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "softmax": by_rows(text.tuned_softmax, size),
-        "rmsnorm": by_rows(text.rmsnorm, size, eps), "layernorm": by_rows(text.layernorm, size, eps), "sum": lambda x: total(x.view(1, -1)),
-        "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size), "transpose": transpose, "dequant_u4_manual": dequant_u4,
-        "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,
+        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "sum": lambda x: total(x.view(1, -1)),
+        "softmax": by_rows(text.tuned_softmax, size), "rmsnorm": by_rows(text.rmsnorm, size, eps),
+        "layernorm": by_rows(text.layernorm, size, eps), "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size),
+        "transpose": transpose, "dequant_u4_manual": dequant_u4, "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,
     }  # fmt: skip
