@@ -12,6 +12,7 @@ import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
 from benching import first_call, launches, record, starts, timing
 from benching.cases import ALWAYS, CASES, EVERY, FIRST_CALLS, LAUNCH, ROOT, SAMPLES, SUITES, Case, compiled, facts
+from benching.ending import Stopped
 from benching.record import calls_facts, line, peer_key, recorded, replaced, stale, write
 from benching.reference import LAUNCHES, text
 from benching.timing import relative_error
@@ -253,6 +254,14 @@ def test_what_is_not_there_is_refused(arguments, said, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stopped:
         bench.main()
     assert stopped.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_a_record_without_a_case_is_not_drawn(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["bench.py", "--plot"])
+    monkeypatch.setattr(bench, "needed", lambda *packages: None)
+    monkeypatch.setattr(bench, "recorded", lambda: rows_of(SUM, torch=1.0))
+    with pytest.raises(Stopped, match="no case to draw"):
+        bench.main()
 
 
 def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkeypatch, capsys):

@@ -28,9 +28,9 @@ from pathlib import Path
 
 from benching import launches, starts, tunings
 from benching.cases import EVERY, FIRST_CALLS, SUITES, Case, Kernel, Timed, Tuning, kernel
-from benching.ending import end, gpu, needed
+from benching.ending import USAGE, Stopped, end, gpu, needed
 from benching.record import recorded, replaced, stale, write
-from benching.table import PLOT, plot
+from benching.table import PLOT, bars, plot
 from benching.timing import measured
 
 STALE, FAILED = 1, 3
@@ -120,7 +120,10 @@ def main() -> int:
     cases = chosen(options.suites, options.case)
     if options.plot:
         needed("matplotlib")
-        plot(recorded(), PLOT)
+        rows = recorded()
+        if not bars(rows):
+            raise Stopped("the record has no case to draw: run tools/bench.py on a machine with a GPU", USAGE)
+        plot(rows, PLOT)
         return 0
     return fresh(cases) if options.fresh else run(cases, options.reference)
 
