@@ -11,7 +11,6 @@ are kept, nothing is copied. Along a dimension in which an input repeats itself 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from vxc.binding import row_major
@@ -133,8 +132,15 @@ def as_looped(found: Sequence[Loop], views: Mapping[str, ArrayView]) -> dict[str
     made = {}
     for name, view in views.items():
         along = [(o.size, o.strides[name]) for o in found if name in o.strides] or [(1, 1)]
-        made[name] = replace(view, shape=tuple(size for size, _ in along), strides=tuple(stride for _, stride in along))
+        made[name] = looking(view, tuple(size for size, _ in along), tuple(stride for _, stride in along))
     return made
+
+
+def looking(view: ArrayView, shape: Shape, strides: Shape) -> ArrayView:
+    """The same memory, looked at so."""
+    if (view.shape, view.strides) == (shape, strides):
+        return view
+    return ArrayView(view.ptr, shape, strides, view.dtype, view.itemsize, view.readonly, view.device, view.stream)
 
 
 def form_of(found: Sequence[Loop], names: Collection[str]) -> Form:

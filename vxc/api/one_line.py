@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vxc.api.authoring import register_cap
-from vxc.api.broadcasting import Form, Shape
+from vxc.api.broadcasting import Form, Shape, looking
 from vxc.api.calls import Calls, Fitted
 from vxc.api.compiling import Specialiser, signatures
 from vxc.api.devices import arch_named
@@ -32,6 +32,7 @@ from vxc.target import Target
 
 Axis = int | Sequence[int] | None
 _NUMBER = (int, float, np.generic)
+_LIMIT = 4096  # remembered shapes of a kernel
 _AXIS, _KEEPDIMS, _OUT = "axis", "keepdims", "out"
 
 
@@ -113,6 +114,7 @@ class Family(Calls):
 
     def __init__(self, line: Line, recipe: Recipe, target: str | None) -> None:
         self.line, self._members = line, dict[Form, Calls]()
+        self._fits: dict[tuple, tuple[Calls, Mapping[str, tuple[Shape, Shape]], Mapping[str, Shape]]] = {}
         named = replace(recipe, source=Source(f"<{line.name}>", line.text(line.usual())))
         signatures(named.source)  # what is wrong with the expression is said at once
         super().__init__(named, line.signature.params, Specialiser(named, line.signature), target)
@@ -121,8 +123,16 @@ class Family(Calls):
         """Of no arrays, the form of arrays of few dimensions. Raises `VxcError` E0705."""
         if not views:
             return Fitted(self._member(self.line.usual()), views, {})
-        form, looped, shape = self.line.fit(views)
-        return Fitted(self._member(form), looped, {name: shape for name, _ in self.line.outputs})
+        key = tuple((name, view.shape, view.strides) for name, view in views.items())
+        found = self._fits.get(key)
+        if found is None:
+            form, looped, shape = self.line.fit(views)
+            lies = {name: (view.shape, view.strides) for name, view in looped.items()}
+            if len(self._fits) >= _LIMIT:
+                self._fits.clear()
+            found = self._fits[key] = self._member(form), lies, {name: shape for name, _ in self.line.outputs}
+        member, lies, shapes = found
+        return Fitted(member, {name: looking(view, *lies[name]) for name, view in views.items()}, shapes)
 
     def _member(self, form: Form) -> Calls:
         if form not in self._members:
@@ -176,7 +186,8 @@ class OneLine(Kernel):
 
     def __init__(self, line: Line, recipe: Recipe, target: str | None) -> None:
         Dispatched.__init__(self, line.signature, Family(line, recipe, target))
-        self._others: dict[Line, OneLine] = {}
+        self._others: dict[tuple[tuple[int, ...] | None, bool, frozenset[str]], OneLine] = {}
+        self._inputs, self._arrays = [name for name, _ in line.inputs], frozenset(line.arrays)
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """As the line: what was compiled of it stays behind."""
@@ -200,29 +211,29 @@ class OneLine(Kernel):
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """As `bind` of any kernel."""
         with translated(self.name):
-            kernel, keywords = self._meant(args, keywords)
-        return super().bind(*args, **keywords) if kernel is self else kernel.bind(*args, **keywords)
+            kernel, named = self._meant(args, keywords)
+        return super().bind(*args, **named) if kernel is self else kernel.bind(*args, **named)
 
     def _meant(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[OneLine, Mapping[str, Any]]:
         """The kernel for a call, and the keywords that are left: another line where the call says `axis` or `keepdims`, or has numbers
         for arrays.
         """
-        line, said = self._calls.line, dict(keywords)
-        if line.op:
-            names = {name for name, _ in (*line.inputs, *line.outputs)}
-            if _AXIS in said and _AXIS not in names:
-                line = replace(line, axis=_axes(said.pop(_AXIS)))
-            if _KEEPDIMS in said and _KEEPDIMS not in names:
-                line = replace(line, keepdims=_kept(said.pop(_KEEPDIMS)))
-        given = {**dict(zip((name for name, _ in line.inputs), args)), **said}
-        numbers = {name for name in line.arrays if isinstance(given.get(name), _NUMBER)}
-        if numbers and numbers != set(line.arrays):
-            line = replace(line, scalars=line.scalars | numbers)
-        if line == self._calls.line:
+        line, said = self._calls.line, {**keywords}
+        axis, keepdims, scalars = line.axis, line.keepdims, line.scalars
+        if line.op and _AXIS in said and _AXIS not in self._calls.names:
+            axis = _axes(said.pop(_AXIS))
+        if line.op and _KEEPDIMS in said and _KEEPDIMS not in self._calls.names:
+            keepdims = _kept(said.pop(_KEEPDIMS))
+        numbers = [name for name, value in (*zip(self._inputs, args), *said.items()) if isinstance(value, _NUMBER) and name in self._arrays]
+        if numbers and len(numbers) < len(self._arrays):
+            scalars = scalars.union(numbers)
+        if (axis, keepdims, scalars) == (line.axis, line.keepdims, line.scalars):
             return self, said
-        if line not in self._others:
-            self._others[line] = OneLine(line, self._calls.recipe, self._calls.target)
-        return self._others[line], said
+        found = self._others.get((axis, keepdims, scalars))
+        if found is None:
+            other = replace(line, axis=axis, keepdims=keepdims, scalars=scalars)
+            found = self._others[axis, keepdims, scalars] = OneLine(other, self._calls.recipe, self._calls.target)
+        return found, said
 
 
 def _again(line: Line, recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
