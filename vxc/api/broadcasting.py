@@ -5,7 +5,7 @@
     x: [2, 3, 4], axis 1          x: [2, 3, 4]            loops of 2 and 4, and rows of 3
 
 Dimensions of size 1 are none. Neighbours become one loop where every array runs over both as over one, wherever its elements lie: strides
-are kept, nothing is copied. Along a dimension in which an input repeats itself (stride 0), the input does not run.
+are kept, nothing is copied. Along a dimension in which an input repeats itself (stride 0), it does not run where another input does.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check_output(name: str, shape: Shape, wanted: Shape, inputs: Mapping[str, Sh
 def loops(inputs: Mapping[str, ArrayView], outputs: Mapping[str, ArrayView], whole: Shape, reduced: Collection[int]) -> list[Loop]:
     """The loops over inputs of this shape together, the outermost first; outputs have, of dimensions that are `reduced`, 1 or none."""
     found: list[Loop] = []
-    steps = {name: _steps(view, whole, reduced) for name, view in inputs.items()}
+    steps = {name: _steps(view, len(whole)) for name, view in inputs.items()}
     kept = [at for at in range(len(whole)) if at not in reduced]
     for name, view in outputs.items():
         given = iter(_strides(view)) if len(view.shape) < len(whole) else (_strides(view)[at] for at in kept)
@@ -102,7 +102,10 @@ def loops(inputs: Mapping[str, ArrayView], outputs: Mapping[str, ArrayView], who
     for at in reversed(range(len(whole))):
         if whole[at] == 1:
             continue
-        loop = Loop(whole[at], at in reduced, {name: along[at] for name, along in steps.items() if at in along})
+        along = {name: strides[at] for name, strides in steps.items() if at in strides}
+        if at not in reduced and any(along.get(name) for name in inputs):
+            along = {name: stride for name, stride in along.items() if stride or name not in inputs}
+        loop = Loop(whole[at], at in reduced, along)
         if found and loop.around(found[-1]):
             found[-1] = Loop(loop.size * found[-1].size, loop.reduced, found[-1].strides)
         else:
@@ -110,11 +113,10 @@ def loops(inputs: Mapping[str, ArrayView], outputs: Mapping[str, ArrayView], who
     return found[::-1]
 
 
-def _steps(view: ArrayView, whole: Shape, reduced: Collection[int]) -> dict[int, int]:
-    """The strides of an input along the dimensions over which it runs."""
-    first = len(whole) - len(view.shape)
-    along = {first + at: (size, stride) for at, (size, stride) in enumerate(zip(view.shape, _strides(view)))}
-    return {at: stride for at, (size, stride) in along.items() if size != 1 and (stride or not size or at in reduced)}
+def _steps(view: ArrayView, rank: int) -> dict[int, int]:
+    """The strides of an input along those of so many dimensions in which it is longer than 1, or has no elements."""
+    first = rank - len(view.shape)
+    return {first + at: stride for at, (size, stride) in enumerate(zip(view.shape, _strides(view))) if size != 1}
 
 
 def _strides(view: ArrayView) -> Shape:

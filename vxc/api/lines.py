@@ -107,7 +107,8 @@ class Line:
 
     def usual(self) -> Form:
         """The form of arrays of few dimensions, all of one shape."""
-        rank = 1 if not self.op or self.axis is None else 1 + max([one + 1 if one >= 0 else -one for one in self.axis], default=0)
+        axis = self.axis or ()
+        rank = 1 + max([one + 1 for one in axis if one >= 0], default=0) + max([-one for one in axis if one < 0], default=0)
         view = ArrayView(0, (2,) * rank, tuple(2**at for at in reversed(range(rank))), None, 1, False, "cuda")
         return self.fit(dict.fromkeys(self.arrays, view))[0]
 

@@ -154,13 +154,14 @@ class Family(Calls):
         values = [given] if len(names) == 1 and not isinstance(given, (tuple, list)) else given
         if given is not None and (not isinstance(values, (tuple, list)) or len(values) != len(names)):
             outputs = f"{len(names)} output{'s' * (len(names) > 1)}"
+            found = f"{type(given).__name__} of {len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
             hint = "pass the array" if len(names) == 1 else f"pass a tuple: {listed(f'`{name}`' for name in names)}"
-            raise VxcError(Diagnostic("E0709", f"`{self.line.name}` has {outputs}, and `out` is {brief(given)}", help=hint))
-        found = {} if given is None else dict(zip(names, values))
-        for name in found.keys() & keywords.keys():
+            raise VxcError(Diagnostic("E0709", f"`{self.line.name}` has {outputs}, and `out` is a {found}", help=hint))
+        outs = {} if given is None else dict(zip(names, values))
+        for name in outs.keys() & keywords.keys():
             message = f"argument `{name}` of `{self.line.name}` is given twice, by name and as `out`"
             raise VxcError(Diagnostic("E0708", message, help="remove one of the two"))
-        return {**{name: value for name, value in keywords.items() if name != _OUT}, **found}
+        return {**{name: value for name, value in keywords.items() if name != _OUT}, **outs}
 
     def forget(self) -> None:
         super().forget()
