@@ -18,9 +18,9 @@ from vxc.api.candidates import Config, Constraint, Value, candidates
 from vxc.api.compiling import dense
 from vxc.api.devices import arch_named, cuda, default_arch, device_count, named_device
 from vxc.api.errors import expect, translated
+from vxc.api.families import OneLine
 from vxc.api.kernels import Kernel
 from vxc.api.libraries import is_array
-from vxc.api.one_line import OneLine
 from vxc.api.problems import Problem, idle, problem_of
 from vxc.api.traced import unseen
 from vxc.api.tune_arguments import Options, axes_of, file_of, options_of
