@@ -146,6 +146,12 @@ def test_what_has_no_elements_reduces_to_what_the_language_says():
     assert vxc.reduction("x: f32 -> f32", "x", axis=None)(nothing, **CPU) == 0
 
 
+def test_what_the_expression_leaves_out_still_broadcasts():
+    x, y = floats(3, 1), floats(3, 4)
+    assert np.array_equal(vxc.reduction("x: f32, y: f32 -> f32", "x")(x, y, **CPU), 4 * x[:, 0])
+    assert vxc.elementwise("x: f32, y: f32 -> f32", "y")(floats(2, 1, 1), y, **CPU).shape == (2, 3, 4)
+
+
 def test_argmax_counts_in_what_is_reduced():
     k, x = vxc.reduction("x: f32 -> i64", "x", "argmax"), np.random.default_rng(0).permutation(60).astype(np.float32).reshape(3, 4, 5)
     assert k(x, axis=None, **CPU) == x.argmax() and np.array_equal(k(x, axis=1, **CPU), x.argmax(1))

@@ -93,6 +93,15 @@ def test_a_bound_call_and_one_that_is_captured(torch, cuda):
         k(x, x, 1.0)
 
 
+def test_what_belongs_to_contexts_is_dropped_in_a_forked_process(torch):
+    k = vxc.elementwise(*FMA)
+    k(tensor(4), tensor(4), 1.0)
+    (member,) = k._calls._members.values()
+    assert member._prepared
+    k._forget()
+    assert not member._prepared and k._installed is None
+
+
 def test_arrays_without_elements_launch_nothing(torch, cuda):
     k = vxc.elementwise(*FMA)
     assert k(tensor(0, 3), tensor(1, 1), 1.0).shape == (0, 3) and not [line for line in cuda.log if line.startswith("elementwise")]

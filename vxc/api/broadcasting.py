@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
@@ -97,7 +96,7 @@ def loops(inputs: Mapping[str, ArrayView], outputs: Mapping[str, ArrayView], who
     steps = {name: _steps(view, len(whole)) for name, view in inputs.items()}
     kept = [at for at in range(len(whole)) if at not in reduced]
     for name, view in outputs.items():
-        given = iter(_strides(view)) if len(view.shape) < len(whole) else (_strides(view)[at] for at in kept)
+        given = iter(view.strides) if len(view.shape) < len(whole) else (view.strides[at] for at in kept)
         steps[name] = {at: stride for at, stride in zip(kept, given) if whole[at] != 1}
     for at in reversed(range(len(whole))):
         if whole[at] == 1:
@@ -116,12 +115,7 @@ def loops(inputs: Mapping[str, ArrayView], outputs: Mapping[str, ArrayView], who
 def _steps(view: ArrayView, rank: int) -> dict[int, int]:
     """The strides of an input along those of so many dimensions in which it is longer than 1, or has no elements."""
     first = rank - len(view.shape)
-    return {first + at: stride for at, (size, stride) in enumerate(zip(view.shape, _strides(view))) if size != 1}
-
-
-def _strides(view: ArrayView) -> Shape:
-    """Those of an array without elements are anything."""
-    return view.strides if view.size else row_major(view.shape)
+    return {first + at: stride for at, (size, stride) in enumerate(zip(view.shape, view.strides)) if size != 1}
 
 
 def spread(found: Sequence[Loop], names: Collection[str]) -> list[Loop]:
