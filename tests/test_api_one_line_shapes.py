@@ -116,3 +116,12 @@ def test_shapes_broadcast_where_those_of_numpy_do(shapes):
             broadcast(named)
     else:
         assert broadcast(named) == wanted
+
+
+@pytest.mark.parametrize("axis", [None, 0, 2, (0, 1), (0, 2), (1, 2)])
+def test_a_view_gives_the_bits_that_its_copy_gives(axis):
+    k, base = vxc.reduction("x: f32, y: f32 -> f32", "x * y", axis=axis), np.random.default_rng(3).standard_normal((22, 26, 34), np.float32)
+    for x in (base[::2], base[:, ::2], base[:, :, ::2], base.T, base.transpose(1, 0, 2), base[::-1, :, ::-1]):
+        for y in (x, x[:1, :, :1], x[0, 0]):
+            wanted = k(np.ascontiguousarray(x), np.ascontiguousarray(y), device="cpu")
+            assert np.array_equal(k(x, y, device="cpu"), wanted)

@@ -25,10 +25,11 @@ class Kernel(Dispatched):
 
     `kernel(*args, **keywords)` runs it. Positional arguments are all parameters in order, or all that are not `out`; the rest goes by
     name. Arrays are torch tensors, CuPy, PyCUDA and Numba arrays, anything with `__cuda_array_interface__` or `__dlpack__`, all on one
-    device, or all NumPy arrays, which are copied there and back. A missing `out` array is allocated in the library of the others.
-    The call gives the `out` arrays: None, one, or a tuple. It returns at once; the kernel runs on the current stream of the
-    arrays' library. `stream=` names another (an object of that library, or a raw handle); `device="cpu"` interprets the kernel
-    on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are copied.
+    device, or all NumPy arrays, which are copied there and back; one of shape () is taken where one element is declared, as `f32[1]`. A
+    missing `out` array is allocated in the library of the others. The call gives the `out` arrays: None, one, or a tuple. It returns at
+    once; the kernel runs on the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw
+    handle); `device="cpu"` interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are
+    copied.
 
     Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
     """
