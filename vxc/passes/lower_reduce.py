@@ -36,7 +36,7 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are.
+    `extent` how many there are. `ahead` loads of one element are what a lane has in flight, if it is not for the elements to say.
     """
 
     acc: Accumulator
@@ -50,11 +50,12 @@ class Reduction:
     loads: int
     slotted: Slotted | None = None
     extent: Extent | None = None
+    ahead: int | None = None
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
         b, order = self.b, self.order
-        if not self.acc.ordered or order.most_parts == 1 or self.bounds[1] is not None and order.parts_of(self.bounds[1]) == 1:
+        if _one_part(self.acc, order, self.bounds):
             return self.finish(self._part(Const(0), self.length))
         parts, span = parts_of(b, order, self.length), span_of(b, order, self.length)
         holders = 1 if self.team is None or self.team.group > WARP else self.team.group
@@ -140,7 +141,8 @@ class Reduction:
 
             own_elements(b, held, self.extent, lane, one, "e")
         elif steps * v == 1:
-            with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
+            unroll = self._unrolled(count, run, 1) if self.ahead else None
+            with b.loop(lane, count, self.order.lanes, kind="serial", name="e", unroll=unroll) as e:
                 self._feed(slots, base, e, Const(0))
         else:
             first = b.emit("mul", lane, v)
@@ -159,8 +161,8 @@ class Reduction:
         keeps the addresses of all reductions; None where a constant count is left to it.
         """
         few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
-        fit = LENGTH // (steps * self.order.v * self.weight)
-        return None if few or steps >= UNROLL else max(1, min(UNROLL // max(1, steps * self.loads), fit))
+        fit, ahead = LENGTH // (steps * self.order.v * self.weight), self.ahead or UNROLL
+        return None if few or steps >= ahead else max(1, min(ahead // max(1, steps * self.loads), fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
@@ -196,6 +198,15 @@ def bounds_of(reduce: Inst) -> tuple[int, int | None]:
     """What is known of the length: it is at least .. and at most .. (None: any)."""
     length = reduce.operands[1]
     return (length.value, length.value) if isinstance(length, Const) else (reduce.attr("least", 0), reduce.attr("most"))
+
+
+def one_part(reduce: Inst, acc: Accumulator) -> bool:
+    """Whether a reduction has one part, or may be taken as one."""
+    return _one_part(acc, Order(*reduce.attr("order")), bounds_of(reduce))
+
+
+def _one_part(acc: Accumulator, order: Order, bounds: tuple[int, int | None]) -> bool:
+    return not acc.ordered or order.most_parts == 1 or bounds[1] is not None and order.parts_of(bounds[1]) == 1
 
 
 def fold_order(parts: int, lanes: int = WARP) -> Order:

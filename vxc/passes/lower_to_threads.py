@@ -31,6 +31,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.columns import lower_columns
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
@@ -46,7 +47,8 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
+# what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "stages", "most", "multiple")
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -67,6 +69,8 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     b.at(loop.loc)
     if loop.attr("flight"):
         lower_rows(threads, plain_row(body), loop, rewriter)
+    elif loop.attr("columns"):
+        lower_columns(threads, plain_row(body), loop, rewriter)
     else:
         with threads.iteration(loop, rewriter) as index:
             rewriter.mapping[loop.result] = index

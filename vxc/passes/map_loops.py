@@ -38,6 +38,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
+from vxc.passes.columns import Columns, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
 from vxc.passes.launches import Launched, Site, each_launch
@@ -64,13 +65,16 @@ def run(plan: Plan, context: Context) -> Plan:
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = outer.attr("threads")  # of a grid: an iteration is a block
+    columns = columns_of(kernel, nest)
+    across = columns.across if isinstance(columns, Columns) else None
+    nest = columns.ordered(nest) if isinstance(columns, Columns) else nest
     group = block or _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
-    rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
+    rows = across or (max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1)
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
     vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
-    many = 1 if block else flight(plain_row(nest.body), group)
+    many = 1 if block or across else flight(plain_row(nest.body), group)
     rows *= vector * many
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
@@ -78,13 +82,15 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many), "columns": across}
         with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
+    if columns is not None:
+        (context.applied if across else context.missed)(_column_words(nest, columns), kernel.name, outer.loc)
     if many > 1:
         text = f"{many} iterations in flight: {group} lanes load what all of them reduce before they fold the first"
         context.applied(text, kernel.name, outer.loc)
@@ -101,6 +107,12 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
     each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
     fill = f"{rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
     return f"parallel {source_name(nest.loops[0].result.name)}: {each}, {_reason(nest, group)}; {fill}"
+
+
+def _column_words(nest: Nest, columns: Columns | str) -> str:
+    if isinstance(columns, str):
+        return f"neighbouring threads do not take neighbours of parallel {source_name(nest.loops[0].result.name)}: {columns}"
+    return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}"
 
 
 def _reason(nest: Nest, group: int) -> str:

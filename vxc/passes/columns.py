@@ -1,0 +1,137 @@
+"""Reductions of columns (part of split-reductions, map-loops and lower-to-threads): neighbouring threads take neighbouring iterations.
+
+Where iterations that follow one another read elements that lie beside one another, and the elements of one iteration lie apart, lanes that
+are neighbours would each touch a line of memory of their own. Where the kernel is nothing but that reduction (`plain_rows`), a block
+takes `columns` iterations at once: thread t runs lane t // columns of iteration t % columns, so that the threads of a warp load a
+line. Lanes leave what they have in shared memory; the thread of lane 0 folds it, as the order says, and does what is left to do for
+its iteration. An iteration past the last is read as the last again.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import astuple, replace
+
+from vxc.analysis.forms import Atom, Digit, Form, atoms_of, form
+from vxc.analysis.offsets import Offsets
+from vxc.ir.builder import Rewriter
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Scalar
+from vxc.ir.ops import accesses
+from vxc.ir.walk import Regions
+from vxc.passes.accumulate import Slots, fold_halves
+from vxc.passes.lower_reduce import accumulator_of, one_part
+from vxc.passes.nest import Nest
+from vxc.passes.plain_rows import PlainRow, plain_row
+from vxc.record import record
+from vxc.semantics import Order
+from vxc.target import WARP
+
+LANES = 8  # of a column whose order leaves them open
+AHEAD = 16  # loads that a lane has in flight: they are of one element
+
+
+@record
+class Columns:
+    """How a block takes iterations: so many at once, each by as many lanes as `order` has, which gives the bits of the reduction's own.
+    `array` is one whose neighbours they read.
+    """
+
+    across: int
+    order: Order
+    array: Buffer
+
+    def ordered(self, nest: Nest) -> Nest:
+        """The nest with its reduction in that order."""
+        body = tuple(inst.with_attrs(order=astuple(self.order)) if inst.op == "reduce" else inst for inst in nest.body)
+        return replace(nest, body=body)
+
+
+def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
+    """For a nest of one loop; None where iterations read no neighbours, and a reason where they do and yet are not taken so."""
+    reductions = [at for at, inst in enumerate(nest.body) if inst.op == "reduce"]
+    array = next((found for at in reductions if (found := read_across(kernel, nest, at))), None)
+    if array is None or nest.loops[0].attr("threads"):
+        return None
+    row = plain_row(nest.body)
+    if row is None:
+        return "the kernel does more than reduce each of them once"
+    if nest.loops[0].attr("lanes"):
+        return "@lanes says how many threads share one"
+    order = Order(*row.reduce.attr("order"))
+    if not one_part(row.reduce, accumulator_of(row.reduce, row.inside)):
+        return f"the parts of the {row.reduce.attr('op')} are in one launch"
+    order = dealt(replace(order, parts=1), LANES)
+    if order.lanes == 1:
+        return None if order.chunk == 1 else f"there is no power of two of its {order.chunk} partial results"
+    if order.lanes > WARP:
+        return f"its order has {order.lanes} lanes, and a block has room for {WARP} of each"
+    return Columns(WARP, order, array)
+
+
+def dealt(order: Order, lanes: int) -> Order:
+    """Of an order of one lane the same with up to so many lanes that share its partial results, to the same bits: e % chunk is
+    e // lanes % (chunk // lanes) of lane e % lanes, and halves that are no fewer than the lanes fold within a lane. `lanes` is a
+    power of two up to a warp; any other order stays.
+    """
+    if order.lanes > 1 or order.v > 1 or order.chunk & (order.chunk - 1) or not order.chunk:
+        return order
+    lanes = min(lanes, order.chunk)
+    return replace(order, lanes=lanes, chunk=order.chunk // lanes)
+
+
+def read_across(kernel: Kernel, nest: Nest, at: int) -> Buffer | None:
+    """An array of which neighbouring iterations of the innermost loop of a nest read neighbours, where the elements of one iteration lie
+    apart in it: one that the reduction at a position of the nest's body reads.
+    """
+    offsets = Offsets.of(kernel.params)
+    end = Regions.of(nest.body).end[at]
+    for inst in (*nest.prologue, *nest.loops, *nest.body[:end]):
+        offsets.define(inst)
+    index, own = (Atom(inst.result.name) for inst in (nest.loops[-1], nest.body[at]))
+    read = (access for inst in nest.body[at:end] if inst.op == "load" for access in accesses(inst) if access.buffer.space in GLOBAL)
+    offset = ((access.buffer, offsets.linear(access.buffer, access.box)) for access in read)
+    return next((array for array, f in offset if _follows(f, index) and not _follows(f, own)), None)
+
+
+def _follows(f: Form, index: Atom) -> bool:
+    """Whether an offset goes up by 1 with an index, but where a quotient of it by a warp or more, or by what only the call knows, does."""
+
+    def still(u) -> Form | None:
+        if not isinstance(u, Digit) or index not in atoms_of(u) or u.by.value is not None and u.by.value < WARP:
+            return None
+        return form(0)
+
+    return f.replace(still).coefficient(index) == form(1)
+
+
+def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
+    """Emit the iterations of a block, `loop` being that over blocks; `threads` lowers pieces of it."""
+    b, team, across = threads.b, threads.team, loop.attr("columns")
+    limit = rewriter(loop.operands[1])
+    even = isinstance(limit, Const) and limit.value % across == 0
+
+    def of(index: Scalar) -> Rewriter:
+        inner = Rewriter(b, ChainMap({loop.result: index}, rewriter.mapping))
+        inner.copy_all(row.before)
+        return inner
+
+    block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
+    team.lane = b.emit("floordiv", thread, across, name="lane")
+    column = b.emit("mod", thread, across, name="column")
+    index = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
+    b.at(row.reduce.loc)
+    inner = of(index if even else b.emit("min", index, b.emit("sub", limit, 1)))
+    reduction = replace(threads.reduction(row.reduce, row.inside, inner, team), ahead=AHEAD)
+    acc, lanes = reduction.acc, reduction.order.lanes
+    left = Slots(tuple(team.shared(dtype, lanes * across, at) for at, dtype in enumerate(acc.dtypes)))
+    left.put(b, reduction.of_lane(), thread)
+    team.barrier()
+    first = b.emit("eq", team.lane, 0)
+    with b.if_(first if even else b.emit("and", first, b.emit("lt", index, limit))):
+        inner = of(index)
+        slots = Slots.declare(b, acc.dtypes, lanes, "lanes")
+        with b.loop(0, lanes, kind="unroll", name="l") as one:
+            slots.put(b, left.get(b, b.emit("add", b.emit("mul", one, across), column)), one)
+        fold_halves(b, acc, slots, lanes)  # which for a warp or less is what xor distances leave in lane 0
+        b.emit("store", inner(row.reduce.operands[0]), reduction.finish(slots.get(b)))
+        threads.lower(row.after, inner, None)
