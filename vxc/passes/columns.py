@@ -4,12 +4,13 @@ Where iterations that follow one another read elements that lie beside one anoth
 are neighbours would each touch a line of memory of their own. Where the kernel is nothing but that reduction (`plain_rows`), a block
 takes `columns` iterations at once: thread t runs lane t // columns of iteration t % columns, so that the threads of a warp load a
 line. Lanes leave what they have in shared memory; the thread of lane 0 folds it, as the order says, and does what is left to do for
-its iteration. An iteration past the last is read as the last again.
+its iteration.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
+from contextlib import nullcontext
 from dataclasses import astuple, replace
 
 from vxc.analysis.forms import Atom, Digit, Form, atoms_of, form
@@ -19,14 +20,17 @@ from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Scalar
 from vxc.ir.ops import accesses
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Slots, fold_halves
-from vxc.passes.lower_reduce import accumulator_of, one_part
+from vxc.passes.lower_reduce import accumulator_of, bounds_of, one_part
 from vxc.passes.nest import Nest
 from vxc.passes.plain_rows import PlainRow, plain_row
 from vxc.record import record
 from vxc.semantics import Order
 from vxc.target import WARP
 
-LANES = 8  # of a column whose order leaves them open
+# Of a column whose order leaves them open: enough threads to keep the memory busy with a few thousand columns. Shorter columns have fewer,
+# since the block waits for the fold, too, in which all lanes but one are idle.
+LANES = 16
+LEAST = 8  # elements that a lane takes
 AHEAD = 16  # loads that a lane has in flight: they are of one element
 
 
@@ -55,14 +59,15 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
     row = plain_row(nest.body)
     if row is None:
         return "the kernel does more than reduce each of them once"
-    if nest.loops[0].attr("lanes"):
-        return "@lanes says how many threads share one"
     order = Order(*row.reduce.attr("order"))
     if not one_part(row.reduce, accumulator_of(row.reduce, row.inside)):
         return f"the parts of the {row.reduce.attr('op')} are in one launch"
-    order = dealt(replace(order, parts=1), LANES)
+    most = bounds_of(row.reduce)[1]
+    order = dealt(replace(order, parts=1), LANES if most is None else min(LANES, 1 << max(0, (most // LEAST).bit_length() - 1)))
     if order.lanes == 1:
-        return None if order.chunk == 1 else f"there is no power of two of its {order.chunk} partial results"
+        return None if order.chunk == 1 else "its partial results are no power of two"
+    if nest.loops[0].attr("lanes", order.lanes) != order.lanes:
+        return f"@lanes({nest.loops[0].attr('lanes')}) says how many share one"
     if order.lanes > WARP:
         return f"its order has {order.lanes} lanes, and a block has room for {WARP} of each"
     return Columns(WARP, order, array)
@@ -101,7 +106,8 @@ def _follows(f: Form, index: Atom) -> bool:
             return None
         return form(0)
 
-    return f.replace(still).coefficient(index) == form(1)
+    found = f.replace(still)
+    return found.coefficient(index) == form(1) and index not in found.without(index).atoms()
 
 
 def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
@@ -120,11 +126,10 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
     column = b.emit("mod", thread, across, name="column")
     index = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
     b.at(row.reduce.loc)
-    inner = of(index if even else b.emit("min", index, b.emit("sub", limit, 1)))
-    reduction = replace(threads.reduction(row.reduce, row.inside, inner, team), ahead=AHEAD)
-    acc, lanes = reduction.acc, reduction.order.lanes
+    acc, lanes = accumulator_of(row.reduce, row.inside), row.reduce.attr("order")[2]
     left = Slots(tuple(team.shared(dtype, lanes * across, at) for at, dtype in enumerate(acc.dtypes)))
-    left.put(b, reduction.of_lane(), thread)
+    with nullcontext() if even else b.if_(b.emit("lt", index, limit)):
+        left.put(b, replace(threads.reduction(row.reduce, row.inside, of(index), team), ahead=AHEAD).of_lane(), thread)
     team.barrier()
     first = b.emit("eq", team.lane, 0)
     with b.if_(first if even else b.emit("and", first, b.emit("lt", index, limit))):
@@ -133,5 +138,6 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
         with b.loop(0, lanes, kind="unroll", name="l") as one:
             slots.put(b, left.get(b, b.emit("add", b.emit("mul", one, across), column)), one)
         fold_halves(b, acc, slots, lanes)  # which for a warp or less is what xor distances leave in lane 0
+        reduction = threads.reduction(row.reduce, row.inside, inner, team)
         b.emit("store", inner(row.reduce.operands[0]), reduction.finish(slots.get(b)))
         threads.lower(row.after, inner, None)

@@ -111,7 +111,7 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
 
 def _column_words(nest: Nest, columns: Columns | str) -> str:
     if isinstance(columns, str):
-        return f"neighbouring threads do not take neighbours of parallel {source_name(nest.loops[0].result.name)}: {columns}"
+        return f"parallel {source_name(nest.loops[0].result.name)} goes along columns, which are not shared by lanes side by side: {columns}"
     return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}"
 
 
