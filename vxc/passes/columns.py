@@ -10,11 +10,13 @@ its iteration.
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import astuple, replace
 
 from vxc.analysis.forms import Atom, Digit, Form, atoms_of, form
-from vxc.analysis.offsets import Offsets
+from vxc.analysis.offsets import Offsets, run_of
+from vxc.analysis.vector_width import BYTES
 from vxc.ir.builder import Rewriter
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Scalar
 from vxc.ir.ops import accesses
@@ -31,16 +33,21 @@ from vxc.target import WARP
 # since the block waits for the fold, too, in which all lanes but one are idle.
 LANES = 16
 LEAST = 8  # elements that a lane takes
-AHEAD = 16  # loads that a lane has in flight: they are of one element
+AHEAD = 16  # loads that a lane has in flight
+SLOTS = 32  # partial results of a thread, at most
+LINE = 128  # bytes of a line of memory
+
+Take = Callable[..., None]  # receives the operands of a `contribute`, and of which result they are
 
 
 @record
 class Columns:
-    """How a block takes iterations: so many at once, each by as many lanes as `order` has, which gives the bits of the reduction's own.
-    `array` is one whose neighbours they read.
+    """How a block takes iterations: so many at once, `width` of them in a row by a thread, each by as many lanes as `order` has, which
+    gives the bits of the reduction's own. `array` is one whose neighbours they read.
     """
 
     across: int
+    width: int
     order: Order
     array: Buffer
 
@@ -70,7 +77,24 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
         return f"@lanes({nest.loops[0].attr('lanes')}) says how many share one"
     if order.lanes > WARP:
         return f"its order has {order.lanes} lanes, and a block has room for {WARP} of each"
-    return Columns(WARP, order, array)
+    width = _width(kernel, nest, row, order)
+    beside = WARP if width == 1 else max(LINE // BYTES, WARP // order.lanes)  # threads: of a line, and no less than a warp in all
+    return Columns(beside * width, width, order, array)
+
+
+def _width(kernel: Kernel, nest: Nest, row: PlainRow, order: Order) -> int:
+    """How many iterations in a row a thread takes: a vector of the widest array that is read across, where that divides their number."""
+    offsets = Offsets.of(kernel.params)
+    for inst in (*nest.prologue, *nest.loops, *nest.body):
+        offsets.define(inst)
+    index, count = Atom(nest.loops[0].result.name), nest.loops[0].operands[1]
+    if not isinstance(count, Const) or any(inst.op == "load" for inst in row.before):
+        return 1
+    read = [access for inst in row.inside if inst.op == "load" for access in accesses(inst) if access.buffer.space in GLOBAL]
+    found = [(access.buffer.dtype, f) for access in read if index in (f := offsets.linear(access.buffer, access.box)).atoms()]
+    width = BYTES * 8 // max(dtype.bits for dtype, _ in found)
+    alike = all(run_of(f, index, width) is not None and dtype.bits >= 8 for dtype, f in found)
+    return width if alike and count.value % width == 0 and order.chunk * width <= SLOTS else 1
 
 
 def dealt(order: Order, lanes: int) -> Order:
@@ -112,7 +136,7 @@ def _follows(f: Form, index: Atom) -> bool:
 
 def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
     """Emit the iterations of a block, `loop` being that over blocks; `threads` lowers pieces of it."""
-    b, team, across = threads.b, threads.team, loop.attr("columns")
+    b, team, across, width = threads.b, threads.team, loop.attr("columns"), loop.attr("vector", 1)
     limit = rewriter(loop.operands[1])
     even = isinstance(limit, Const) and limit.value % across == 0
 
@@ -121,22 +145,36 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
         inner.copy_all(row.before)
         return inner
 
-    block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
-    team.lane = b.emit("floordiv", thread, across, name="lane")
-    column = b.emit("mod", thread, across, name="column")
-    index = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
+    def element(index: Scalar, _, take: Take) -> None:
+        if width == 1:
+            threads.lower(row.inside, Rewriter(b, ChainMap({row.reduce.result: index}, start.mapping)), None, take)
+            return
+        with b.loop(0, width, kind="unroll", name="c") as c:
+            inner = of(b.emit("add", first, c, name=loop.result.name))
+            inner.mapping[row.reduce.result] = index
+            threads.lower(row.inside, inner, None, lambda operands: take(operands, c))
+
     b.at(row.reduce.loc)
+    block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
+    team.lane = b.emit("floordiv", thread, across // width, name="lane")
+    column = b.emit("mul", b.emit("mod", thread, across // width), width, name="column")
+    first = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
     acc, lanes = accumulator_of(row.reduce, row.inside), row.reduce.attr("order")[2]
     left = Slots(tuple(team.shared(dtype, lanes * across, at) for at, dtype in enumerate(acc.dtypes)))
-    with nullcontext() if even else b.if_(b.emit("lt", index, limit)):
-        left.put(b, replace(threads.reduction(row.reduce, row.inside, of(index), team), ahead=AHEAD).of_lane(), thread)
+    with nullcontext() if even else b.if_(b.emit("lt", first, limit)):
+        start = of(first)
+        reduction = threads.reduction(row.reduce, row.inside, start, team)
+        reduction = replace(reduction, element=element, width=width, ahead=AHEAD, weight=reduction.weight * width)
+        slots, place = reduction.slots_of_lane(), b.emit("mul", thread, width)
+        with b.loop(0, width, kind="unroll", name="c") as c:
+            left.put(b, slots.get(b, c), b.emit("add", place, c))
     team.barrier()
-    first = b.emit("eq", team.lane, 0)
-    with b.if_(first if even else b.emit("and", first, b.emit("lt", index, limit))):
-        inner = of(index)
+    mine = b.emit("eq", team.lane, 0)
+    with b.if_(mine if even else b.emit("and", mine, b.emit("lt", first, limit))), b.loop(0, width, kind="unroll", name="c") as c:
+        inner = of(b.emit("add", first, c, name=loop.result.name))
         slots = Slots.declare(b, acc.dtypes, lanes, "lanes")
         with b.loop(0, lanes, kind="unroll", name="l") as one:
-            slots.put(b, left.get(b, b.emit("add", b.emit("mul", one, across), column)), one)
+            slots.put(b, left.get(b, b.emit("add", b.emit("add", b.emit("mul", one, across), column), c)), one)
         fold_halves(b, acc, slots, lanes)  # which for a warp or less is what xor distances leave in lane 0
         reduction = threads.reduction(row.reduce, row.inside, inner, team)
         b.emit("store", inner(row.reduce.operands[0]), reduction.finish(slots.get(b)))

@@ -23,7 +23,7 @@ from vxc.semantics import PARTS, Order, accumulator
 from vxc.target import WARP
 
 # Emits one element: (its index, the digits of its number among those that a lane holds, what to do with the operands of its contribute)
-Element = Callable[[Scalar, tuple[Scalar, ...], Callable[[tuple[Scalar, ...]], None]], None]
+Element = Callable[[Scalar, tuple[Scalar, ...], Callable[..., None]], None]
 
 
 WHOLE = 16  # loads of a row that may be unrolled at once
@@ -36,7 +36,8 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `ahead` loads of one element are what a lane has in flight, if it is not for the elements to say.
+    `extent` how many there are. `ahead` loads of one element are what a lane has in flight, if it is not for the elements to say. `width`
+    results are reduced at once, and what takes an element's operands is told of which it is.
     """
 
     acc: Accumulator
@@ -51,6 +52,7 @@ class Reduction:
     slotted: Slotted | None = None
     extent: Extent | None = None
     ahead: int | None = None
+    width: int = 1
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -79,7 +81,11 @@ class Reduction:
 
     def of_lane(self) -> State:
         """What this lane of the team makes of its elements, of one part."""
-        return self._lane(self.team.lane, Const(0), self.length)
+        return self.slots_of_lane().get(self.b)
+
+    def slots_of_lane(self) -> Slots:
+        """The same for each of the `width` results, in their order."""
+        return self._slots(self.team.lane, Const(0), self.length)
 
     def finish(self, state: State) -> Scalar:
         """The value of the reduction from its last state."""
@@ -117,15 +123,19 @@ class Reduction:
         return slots.get(b)
 
     def _lane(self, lane: Scalar, base: Scalar, count: Scalar) -> State:
-        """What one lane makes of its elements of a part of `count` elements from `base`."""
+        return self._slots(lane, base, count).get(self.b)
+
+    def _slots(self, lane: Scalar, base: Scalar, count: Scalar) -> Slots:
+        """What one lane makes of its elements of a part of `count` elements from `base`, for each result."""
         b, v = self.b, self.order.v
         chunk = self.order.chunk or max(1, self.order.span(self.length.value) // self.order.lanes)
         steps = chunk // gcd(chunk, v)  # runs until the partials come round again
-        slots = Slots.declare(b, self.acc.dtypes, chunk, "acc")
-        if chunk == 1:
+        many = chunk * self.width
+        slots = Slots.declare(b, self.acc.dtypes, many, "acc")
+        if many == 1:
             slots.put(b, self.acc.start())
         else:
-            with b.loop(0, chunk, kind=kind_of(chunk), name="k") as k:
+            with b.loop(0, many, kind=kind_of(many), name="k") as k:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
@@ -153,8 +163,8 @@ class Reduction:
                     self._step(slots, base, b.emit("add", o, first), steps, None)
             with b.if_(b.emit("lt", whole, count)):
                 self._step(slots, base, b.emit("add", whole, first), steps, count)
-        fold_halves(b, self.acc, slots, chunk)
-        return slots.get(b)
+        fold_halves(b, self.acc, slots, chunk, width=self.width)
+        return slots
 
     def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
         """Steps of the main loop at once, so that their loads overlap, and no more: ptxas would rather spill than have fewer warps, and
@@ -182,8 +192,9 @@ class Reduction:
     def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, digits: tuple[Scalar, ...] = ()) -> None:
         index = e if base == Const(0) else self.b.emit("add", base, e)
 
-        def take(operands: tuple[Scalar, ...]) -> None:
-            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
+        def take(operands: tuple[Scalar, ...], of: Scalar = Const(0)) -> None:
+            at = slot if self.width == 1 else self.b.emit("add", self.b.emit("mul", slot, self.width), of)
+            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, at), operands, index), at)
 
         self.element(index, digits, take)
 

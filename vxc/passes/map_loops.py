@@ -66,14 +66,15 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = outer.attr("threads")  # of a grid: an iteration is a block
     columns = columns_of(kernel, nest)
-    across = columns.across if isinstance(columns, Columns) else None
+    across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
     nest = columns.ordered(nest) if isinstance(columns, Columns) else nest
     group = block or _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
-    rows = across or (max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1)
+    rows = across // vector if across else (max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1)
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
-    vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
+    if group == 1 and not block:
+        vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True)
     many = 1 if block or across else flight(plain_row(nest.body), group)
     rows *= vector * many
     b = Builder(names(kernel.params))
@@ -112,7 +113,8 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
 def _column_words(nest: Nest, columns: Columns | str) -> str:
     if isinstance(columns, str):
         return f"parallel {source_name(nest.loops[0].result.name)} goes along columns, which are not shared by lanes side by side: {columns}"
-    return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}"
+    each = f", {columns.width} each" if columns.width > 1 else ""
+    return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}{each}"
 
 
 def _reason(nest: Nest, group: int) -> str:
