@@ -1,4 +1,4 @@
-"""Reductions of columns: neighbouring threads take neighbouring columns, lanes meet in shared memory, and the bits are those of the order."""
+"""Reductions of columns: neighbouring threads take neighbouring columns, lanes meet in shared memory; the bits are those of the order."""
 
 from __future__ import annotations
 
@@ -57,12 +57,27 @@ def test_every_reduction_of_every_dtype_and_odd_sizes(op, dtype):
     agree(made, *({"x": values(shape, dtype, at)} for at, shape in enumerate(SHAPES)))
 
 
-@pytest.mark.parametrize("how", ["@chunk(1)", "@chunk(2)", "@chunk(16)", "@chunk(64)", "@lanes(2)", "@lanes(16) @chunk(3)", "@parts(4)", "@parts(3) @chunk(8)"])
-@pytest.mark.parametrize("shape", [(131, 65), (600, 7), (2, 40)])
-def test_orders_of_the_author(how, shape):
-    agree(compiled(column(how=how), binary=False), {"x": values(shape, "f32", 1)})
-    fixed = compiled(column(how=how).replace("[M, N]", str(list(shape))).replace("[N]", f"[{shape[1]}]").replace("in N", f"in {shape[1]}"), binary=False)
-    agree(fixed, {"x": values(shape, "f32", 2)})
+HOWS = [f"@chunk({n})" for n in (1, 2, 16, 64)] + ["@lanes(2)", "@lanes(16) @chunk(3)", "@parts(4)", "@parts(3) @chunk(8)"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("m, n", [(131, 65), (600, 7), (2, 40)])
+def test_orders_of_the_author(how, m, n):
+    for known in ({}, {"M": m, "N": n}):
+        agree(compiled(column(how=how), binary=False, **known), {"x": values((m, n), "f32", len(known))})
+
+
+@pytest.mark.parametrize("n", [64, 72])  # as many as a block takes, or not
+@pytest.mark.parametrize("dtype, width", [("f64", 2), ("f32", 4), ("f16", 8), ("u8", 16)])
+@pytest.mark.parametrize("op", ["sum", "max", "argmin"])
+@pytest.mark.parametrize("how", ["", "@parts(3)", "@chunk(32)"])
+def test_a_thread_takes_a_vector_of_columns(op, dtype, width, n, how):
+    """Where their number divides it and the partial results of all are not too many; nowhere else. In parts too."""
+    made = compiled(column(op, dtype, how), binary=False, N=n)
+    loops = [i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")]
+    few = how == "@chunk(32)" and width > 16 or n % width
+    assert loops[0].attr("vector", 1) == (1 if few else width)
+    agree(made, *({"x": values((m, n), dtype, m)} for m in (0, 1, 131)))
 
 
 REFUSED = [
@@ -103,11 +118,14 @@ def test_which_loops_go_along_columns(params, body, sizes, across):
     agree(made, {name: values(shape, "f32", at) for at, (name, shape) in enumerate(zip("xs", shapes))})
 
 
-@pytest.mark.parametrize("dtype, sectors", [("f64", 8), ("f32", 4), ("f16", 2)])
-def test_a_load_of_a_warp_is_of_whole_sectors(tmp_path, dtype, sectors):
+SECTORS = [("", "f64", 8), ("", "f32", 4), ("", "f16", 2), ("-DN=128", "f64", 16), ("-DN=128", "f32", 16), ("-DN=128", "f16", 16)]
+
+
+@pytest.mark.parametrize("defines, dtype, sectors", SECTORS)
+def test_a_load_of_a_warp_is_of_whole_sectors(tmp_path, defines, dtype, sectors):
     file = tmp_path / "k.vx"
-    file.write_text(f"{column(dtype=dtype)}\nexample k(x = rand({dtype}, 70, 96));\n")
-    got = vxc("explain", str(file), "--json")
+    file.write_text(f"{column(dtype=dtype)}\nexample k(x = rand({dtype}, 64, 128));\n")
+    got = vxc("explain", str(file), "--json", *defines.split())
     assert got.status == 0, got.err
     (kernel,) = json.loads(got.out)["kernels"]
     (load,) = (a for launch in kernel["launches"] for a in launch["accesses"] if a["buffer"] == "x")

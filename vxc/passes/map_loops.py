@@ -112,7 +112,7 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
 
 def _column_words(nest: Nest, columns: Columns | str) -> str:
     if isinstance(columns, str):
-        return f"parallel {source_name(nest.loops[0].result.name)} goes along columns, which are not shared by lanes side by side: {columns}"
+        return f"parallel {source_name(nest.loops[0].result.name)} goes along columns that lanes side by side do not share: {columns}"
     each = f", {columns.width} each" if columns.width > 1 else ""
     return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}{each}"
 
