@@ -8,7 +8,8 @@ array is known where sizes are found for which it does. `analysis/bounds.py` fin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,22 +42,38 @@ class Unproven:
     extent: Form
     below: bool
     above: bool
-    lowest: Form | None
-    highest: Form | None
-    seen: Outside | None
+    lowest: Form | None = None
+    highest: Form | None = None
+    seen: Outside | None = None
 
 
 def unproven(facts: KernelFacts) -> Iterator[Unproven]:
     """Those of arrays of the caller, in program order."""
+    for x in _open(facts, [access for access in facts.accesses if access.buffer.space == "param"]):
+        index = x.access.indices[x.dimension]
+        inner = _inner(facts, x.access)
+        seen = _leaving(facts, x.access, index, x.extent)
+        yield replace(x, lowest=inner.lowest(index), highest=inner.highest(index), seen=seen)
+
+
+def doubted(facts: KernelFacts, accesses: Iterable[Access]) -> set[int]:
+    """The positions of those of the accesses with an index that is not shown to be in range."""
+    return {at for x in _open(facts, accesses) for at in facts.places[x.access]}
+
+
+def _inner(facts: KernelFacts, access: Access) -> Ranges:
+    return access.loops[-1].ranges if access.loops else facts.ranges
+
+
+def _open(facts: KernelFacts, accesses: Iterable[Access]) -> Iterator[Unproven]:
+    """The indices of some accesses that are not shown to be in range."""
     same, only_run = _same_values(facts.kernel), _only_run(facts)
 
     def one_name(f: Form) -> Form:
         return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
 
-    for access in facts.accesses:
-        if access.buffer.space != "param":
-            continue
-        inner = access.loops[-1].ranges if access.loops else facts.ranges
+    for access in accesses:
+        inner = _inner(facts, access)
         known = Ranges({**only_run, **inner.bounds}, inner.least)
         given = tuple(map(one_name, _given(facts, access, known)))
         known = with_sizes(known, given)
@@ -65,8 +82,7 @@ def unproven(facts: KernelFacts) -> Iterator[Unproven]:
             x = one_name(index)
             below, above = not proved(x, known, given), not proved(extent - 1 - x, known, given)
             if below or above:
-                seen = _leaving(facts, access, index, extent)
-                yield Unproven(access, d, extent, below, above, inner.lowest(index), inner.highest(index), seen)
+                yield Unproven(access, d, extent, below, above)
 
 
 # ---- what is known ---------------------------------------------------------------------------------------------------

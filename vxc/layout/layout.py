@@ -73,6 +73,10 @@ class Layout:
         shape = tuple(d.replicas or next(sizes) for d in self.dims)
         return tuple(evaluated((self.thread, self.slot), [d.name for d in self.dims], shape))
 
+    def threads(self, index: np.ndarray) -> np.ndarray:
+        """The thread of some indices of a layout of one, the first of several."""
+        return _evaluate(self.thread, {d.name: np.asarray(0) if d.replicas else index for d in self.dims}) + 0 * index
+
     def check(self, extents: Sequence[int], threads: int) -> str | None:
         """What is wrong with the layout for an array of these extents in a team of `threads`, or None.
 
