@@ -18,10 +18,10 @@ from vxc.analysis.concrete import TooLarge, Work, enumerable, evaluate_form, exe
 from vxc.analysis.forms import Atom, Form, Unknown, form
 from vxc.analysis.proof import Facts, proved, said, with_sizes
 from vxc.analysis.ranges import Ranges
-from vxc.ir.kernel import Buffer, Kernel, Operand, Value
+from vxc.analysis.sweeps import Numbering
+from vxc.ir.kernel import Buffer, Kernel
 from vxc.ir.ranges import ranges
 from vxc.record import record
-from vxc.semantics import SCALAR_OPS
 
 _ROWS = 1 << 20  # executions looked at to find one that leaves
 
@@ -123,19 +123,12 @@ def _with_found(facts: KernelFacts, known: Ranges, given: Facts) -> Bounds:
 
 def _same_values(kernel: Kernel) -> dict[str, str]:
     """Values that are the same as an earlier one: of one operation on the same operands, and loads of an element of an `in` array."""
-    first: dict[tuple, str] = {}
-    same: dict[str, str] = {}
-
-    def name(x: Operand) -> object:
-        return same.get(x.name, x.name) if isinstance(x, Value) else x
-
-    for inst in kernel.insts:
-        loads = inst.op == "load" and inst.operands[0].space == "param" and inst.operands[0].mode == "in"
-        if isinstance(inst.result, Value) and (loads or inst.op in SCALAR_OPS or inst.op == "cast"):
-            key = (inst.op, inst.result.dtype, inst.attrs, *(x.name if isinstance(x, Buffer) else name(x) for x in inst.operands))
-            if first.setdefault(key, inst.result.name) != inst.result.name:
-                same[inst.result.name] = first[key]
-    return same
+    given = [p for p in kernel.params if isinstance(p, Buffer) and p.space == "param" and p.mode == "in"]
+    numbering, known = Numbering({p.name: len(kernel.insts) for p in given}), {}
+    for at, inst in enumerate(kernel.insts):
+        numbering.of(inst, at, known)
+    first = {n: inst.result.name for n, (inst, _) in numbering.made.items()}
+    return {name: first[n] for name, n in known.items() if first[n] != name}
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
