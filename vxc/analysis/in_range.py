@@ -16,7 +16,7 @@ import numpy as np
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.concrete import TooLarge, Work, enumerable, evaluate_form, executions_of, free_symbols, instances
 from vxc.analysis.forms import Atom, Form, Unknown, form
-from vxc.analysis.proof import Facts, proved, said, with_sizes
+from vxc.analysis.proof import DEPTHS, QUICK, Facts, proved, said, with_sizes
 from vxc.analysis.ranges import Ranges
 from vxc.analysis.sweeps import Numbering
 from vxc.ir.kernel import Buffer, Kernel
@@ -57,16 +57,16 @@ def unproven(facts: KernelFacts) -> Iterator[Unproven]:
 
 
 def doubted(facts: KernelFacts, accesses: Iterable[Access]) -> set[int]:
-    """The positions of those of the accesses with an index that is not shown to be in range."""
-    return {at for x in _open(facts, accesses) for at in facts.places[x.access]}
+    """The positions of those of the accesses with an index that is not quickly shown to be in range."""
+    return {at for x in _open(facts, accesses, QUICK) for at in facts.places[x.access]}
 
 
 def _inner(facts: KernelFacts, access: Access) -> Ranges:
     return access.loops[-1].ranges if access.loops else facts.ranges
 
 
-def _open(facts: KernelFacts, accesses: Iterable[Access]) -> Iterator[Unproven]:
-    """The indices of some accesses that are not shown to be in range."""
+def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...] = DEPTHS) -> Iterator[Unproven]:
+    """The indices of some accesses that are not shown to be in range by proofs of some depths."""
     same, only_run = _same_values(facts.kernel), _only_run(facts)
 
     def one_name(f: Form) -> Form:
@@ -80,7 +80,7 @@ def _open(facts: KernelFacts, accesses: Iterable[Access]) -> Iterator[Unproven]:
         known = Ranges(_with_found(facts, known, given), known.least)
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             x = one_name(index)
-            below, above = not proved(x, known, given), not proved(extent - 1 - x, known, given)
+            below, above = (not proved(room, known, given, depths) for room in (x, extent - 1 - x))
             if below or above:
                 yield Unproven(access, d, extent, below, above)
 
