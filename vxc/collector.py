@@ -1,7 +1,7 @@
 """Python's cycle collector, off while anything compiles, which makes many values that all live: passes over them grow quadratically.
 
-What is there when the first thing has compiled, modules and tables of grammars for the most part, lives as long as the process. It counts as
-old from then on, so that no pass over young objects goes through it: those take as long as all passes of the compiler over a small kernel.
+What is there when the first thing has compiled, modules and tables of grammars for the most part, lives as long as the process. It counts
+as old from then on, so that no pass over young objects goes through it, which takes as long as the compiler's own for a small kernel.
 """
 
 from __future__ import annotations
