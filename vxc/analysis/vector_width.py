@@ -154,7 +154,8 @@ class _Finder:
             outside = [i for i in group if parent[i] != home or i not in loop.level]
             group = [i for i in group if i not in outside]
             if outside and loop.varies(offset):
-                self._miss(outside, "it happens only under a condition")
+                follows = loop.first(offset) is not None
+                self._miss(outside, "it happens only under a condition" if follows else self._stride(offset))
             if loop.varies(offset) and group and not (outside and stored):  # not where all iterations read the same one
                 run = self._run(offset, group)
                 if run is not None:

@@ -47,4 +47,12 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
         context.applied(f"wide accesses where {', '.join(larger)}; else one element at a time", kernel.name)
     tested = tests(found)
     if tested:
-        context.applied(f"as wide as that where {', '.join(tested)}; else each {_ANYWHERE['branch']}", kernel.name)
+        context.applied(f"as wide as that where {', '.join(tested)}; else {_otherwise(found)}", kernel.name)
+
+
+def _otherwise(found: Widths) -> str:
+    """How the accesses of loops go where the tests fail; of what is dealt out, nothing is tested."""
+    plain = [loop for loop in found.loops.values() if not loop.dealt]
+    anywhere = [loop.otherwise is not None and run.otherwise.anywhere is not None for loop in plain for run in loop.runs]
+    ways = [f"each {_ANYWHERE['branch']}"] * any(anywhere) + ["one element at a time"] * (not all(anywhere))
+    return " or ".join(ways)

@@ -12,7 +12,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
-      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0
+      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0 {..}
         store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes", vector=4}
       end %j                                             store @y, %i, %j, %0
     end %i

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from vxc.analysis.forms import Atom, Form, form
@@ -24,18 +24,23 @@ _KEEPS = {"loop": "a loop", "while": "a loop", "break": "a `break`", "continue":
 
 def tests(found: Widths) -> list[str]:
     """What the kernel tests for its wide form, in words."""
-    words = [f"`{source_name(name)}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
-    return words + [f"{source_name(name)} is a multiple of {by}" for name, by in found.divides.items()]
+    words = [f"{' and '.join(xs)} begin{'s' * (len(xs) == 1)} at a multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
+    one = {True: "is a multiple", False: "are multiples"}
+    return words + [f"{' and '.join(xs)} {one[len(xs) == 1]} of {n}" for n, xs in _alike(found.divides, "{}").items()]
 
 
 def _fails(found: Widths) -> str:
     """The opposite."""
-    sizes: dict[str, list[str]] = {}
-    for name, size in found.aligned.items():
-        sizes.setdefault(f"begins at no multiple of {size} bytes", []).append(f"`{source_name(name)}`")
-    for name, by in found.divides.items():
-        sizes.setdefault(f"is no multiple of {by}", []).append(source_name(name))
-    return ", or ".join(f"{' or '.join(names)} {what}" for what, names in sizes.items())
+    words = [f"{' or '.join(xs)} begins at no multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
+    return ", or ".join(words + [f"{' or '.join(xs)} is no multiple of {n}" for n, xs in _alike(found.divides, "{}").items()])
+
+
+def _alike(needs: Mapping[str, int], how: str) -> dict[int, list[str]]:
+    """By what is needed, the names of what it is needed of."""
+    found: dict[int, list[str]] = {}
+    for name, by in needs.items():
+        found.setdefault(by, []).append(how.format(source_name(name)))
+    return found
 
 
 def marked(kernel: Kernel, found: Widths) -> Kernel:
