@@ -82,7 +82,7 @@ def _siblings(before: Plan, after: Plan) -> dict[Place, tuple[Fused, ...]]:
 
 
 def _inside(kernel: Kernel) -> Iterator[tuple[tuple, list[Inst]]]:
-    """Each instruction with an effect, by what it is, its place and the how manieth of those, and the parallel loops around it from outside."""
+    """Each effect, by opcode, place and how many there were of those, with the parallel loops around it from the outermost on."""
     regions, seen = Regions.of(kernel.insts), Counter[tuple]()
     for at, inst in enumerate(kernel.insts):
         if inst.op in ("store", "atomic", "reduce", "scan", "print"):

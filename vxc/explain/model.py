@@ -105,7 +105,7 @@ class Access:
 
 @record
 class Layout:
-    """Where the elements of a tile, or the iterations of a loop that threads share, lie: in threads and their slots, or in shared memory."""
+    """Where elements of a tile, or iterations of a loop that threads share, lie: in threads and their slots, or in shared memory."""
 
     kind: str
     buffer: str = ""

@@ -72,7 +72,7 @@ def _measured(x: Launch) -> Iterator[tuple[str, str]]:
         return
     times = f": {moved.moved_bytes / moved.minimum_bytes:.2f} times" if moved.minimum_bytes else ""
     yield "memory", f"{moved.moved_bytes:,} bytes moved, {moved.minimum_bytes:,} at least (each sector once){times}"
-    each = f", {moved.operations_per_byte:g} for each of the least bytes" if moved.operations and moved.operations_per_byte is not None else ""
+    each = f", {moved.operations_per_byte:g} for each of the least bytes" if moved.operations and moved.operations_per_byte else ""
     yield "arithmetic", f"{_count(moved.operations, 'operation')} on floats{each}"
     if moved.roofline:
         roof = moved.roofline

@@ -52,7 +52,7 @@ class Accesses:
 
 
 class Touched:
-    """Which sectors of a global array one launch has to move. `elements` of the array are `bits` wide and begin `base` bytes into a sector."""
+    """Which sectors of a global array one launch has to move. It has so many `elements` of `bits`, from `base` bytes into a sector on."""
 
     def __init__(self, elements: int, bits: int, base: int):
         self.bits, self.base = bits, base

@@ -5,7 +5,8 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
         multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does
         not hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a
         row, from where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by
-        one, in a loop that is not unrolled, so as to cost the wide form no registers.
+        one, in a loop that is not unrolled, so as to cost the wide form no registers. Accesses of fewer than 16 bytes have the reason
+        (`narrow`), unless it is that of a `move` with `anywhere`, its address.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0

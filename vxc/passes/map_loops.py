@@ -8,7 +8,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
         warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements
         says how many in a row a lane may as well take, of one that a thread runs alone how many it takes at a time; of the loop over
-        blocks, so many elements are then a thread's, as `rows` counts.
+        blocks, so many elements are then a thread's, as `rows` counts. Where a lane takes one, accesses have the reason (`narrow`).
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
@@ -50,8 +50,8 @@ from vxc.semantics import Order
 from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
-MORE = "an iteration is more than loads, arithmetic and stores of global memory"
 KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
+MORE = "an iteration is more than loads, arithmetic and stores of global memory"
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -166,8 +166,8 @@ def _loop_lanes(loop: Inst) -> int:
 
 
 class _Vectors:
-    """How many elements in a row lanes take, in the loops of one kernel; `singles` says why one, by the position of the loop in the body (-1:
-    the nest around it).
+    """How many elements in a row lanes take, in the loops of one kernel; `singles` says why one, by the loop's position in the body (the
+    nest around it has -1).
     """
 
     def __init__(self, kernel: Kernel, nest: Nest, context: Context):

@@ -19,14 +19,15 @@ ATOMIC = "an atomic updates one element"
 ONE = "a thread takes one element here"
 REST = "elements that fill no whole vector go one by one"
 STEP = "elements on both sides of the end of a row do not lie together"
-_KEEPS = {"loop": "a loop", "while": "a loop", "break": "a `break`", "continue": "a `continue`", "print": "a `print`", "barrier": "a barrier"}
+_INSIDE = {"loop": "a loop", "while": "a loop", "break": "a `break`", "continue": "a `continue`", "print": "a `print`",
+           "barrier": "a barrier"}  # fmt: skip
 
 
 def tests(found: Widths) -> list[str]:
     """What the kernel tests for its wide form, in words."""
-    words = [f"{' and '.join(xs)} begin{'s' * (len(xs) == 1)} at a multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
-    one = {True: "is a multiple", False: "are multiples"}
-    return words + [f"{' and '.join(xs)} {one[len(xs) == 1]} of {n}" for n, xs in _alike(found.divides, "{}").items()]
+    begin, be = ("begin", "begins"), ("are multiples", "is a multiple")
+    words = [f"{' and '.join(xs)} {begin[len(xs) == 1]} at a multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
+    return words + [f"{' and '.join(xs)} {be[len(xs) == 1]} of {n}" for n, xs in _alike(found.divides, "{}").items()]
 
 
 def _fails(found: Widths) -> str:
@@ -123,7 +124,7 @@ class _Single:
         """Why a loop over consecutive elements is none that is looked at."""
         if candidate(inst):
             inside = refusal(self.insts[i] for i in self.regions.body(loop))
-            return f"has {_KEEPS.get(inside, 'an exchange between lanes')} in it" if inside else "accesses other elements in between"
+            return f"has {_INSIDE.get(inside, 'an exchange between lanes')} in it" if inside else "accesses other elements in between"
         if inst.attr("kind") != "unroll":
             return "runs its iterations one after another: it is no `unroll` loop"
         count = trips(inst)
