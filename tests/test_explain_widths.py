@@ -1,4 +1,4 @@
-"""Why accesses are of fewer than 16 bytes, as `vxc explain` has it: always said, never contradicted, and true: without that they are wider."""
+"""Why accesses are of fewer than 16 bytes, as `vxc explain` has it: always said, never contradicted, and true: else they are wider."""
 
 from __future__ import annotations
 
