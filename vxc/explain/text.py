@@ -132,13 +132,12 @@ def _loop(loop: Loop) -> str:
 
 
 def _layout(x: Layout) -> str:
-    """Of a tile: of loops, and where shared arrays have gaps, remarks say enough."""
-    layout, copies = parse(x.layout or ""), f", {x.replicas} copies of each element" if x.replicas and x.replicas > 1 else ""
+    """Where the elements of a tile are; how many there are, remarks say."""
+    layout = parse(x.layout or "")
     index = ", ".join(map(str, layout.dims))
     counted = ", counted in memory order," if len(layout.dims) < len(x.shape or ()) else ""
     thread, slot = map(program_text, (layout.thread, layout.slot))
-    size = f"{_count(x.threads or 0, 'thread')}, {_count(x.slots or 0, 'element')} in each"
-    return f"element [{index}] of {x.buffer}{counted} is in thread {thread}, its number {slot} there: {size}{copies}"
+    return f"element [{index}] of {x.buffer}{counted} is number {slot} of thread {thread}"
 
 
 def _lanes(count: int) -> str:
