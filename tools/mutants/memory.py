@@ -60,7 +60,7 @@ MEMORY = (
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(
-        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "rows of a tile are read as if all began in a piece as the first does",
+        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "rows of a tile are read as if each began as the first does",
         "self.shape.pieces(x) * size + over", "self.shape.pieces(x) * size",
         (TRANSPOSES + "test_every_shape",),
     ),
