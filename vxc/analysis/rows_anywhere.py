@@ -11,45 +11,85 @@ from __future__ import annotations
 from vxc.analysis.forms import Atom, form
 from vxc.analysis.offsets import Offsets
 from vxc.ir.kernel import GLOBAL, Const, Inst, Kernel
-from vxc.ir.ops import OPS
-from vxc.ir.walk import Regions
+from vxc.ir.ops import OPS, accesses
+from vxc.ir.walk import LOOPS, Regions
+from vxc.record import record
 from vxc.semantics import Order
 from vxc.target import VECTOR
 
-STEPS = 2  # vectors of a row that each lane takes at least, for the hand-over to be worth it
+STEPS = 2  # vectors of a row of constant length that each lane takes at least, for the hand-over to be worth it
+LONG = 8  # the same where only the call knows the length, and shorter rows that are aligned would lose by registers and tests
+OVERLAP = 4  # vectors from which on a lane has registers to load several before the first is used
+RESIDENT = 1024  # threads of a multiprocessor that keep memory busy then
 
 
-def rows_anywhere(kernel: Kernel) -> dict[str, Inst]:
-    """By the index of each such reduction, the one load of an array in it."""
-    found: dict[str, Inst] = {}
+def steps_of(reduce: Inst) -> int:
+    """How many vectors of a row each lane takes at least, but of a part of one at its end."""
+    order, length = Order(*reduce.attr("order")), reduce.operands[1]
+    if isinstance(length, Const):
+        return length.value // (order.v * order.lanes * order.parts_of(length.value))
+    return max(reduce.attr("least", 0), reduce.attr("usual", 0)) // (order.v * order.lanes)
+
+
+@record
+class Anywhere:
+    """The one `load` of an array in such a reduction; `once`: the kernel reads no element of the array again."""
+
+    load: Inst
+    once: bool
+
+
+def rows_anywhere(kernel: Kernel) -> dict[str, Anywhere]:
+    """Such reductions of a kernel, by the name of their index, whose rows are long enough for it."""
+    found = {}
+    for at, row in begin_anywhere(kernel).items():
+        reduce = kernel.insts[at]
+        if steps_of(reduce) >= (STEPS if isinstance(reduce.operands[1], Const) else LONG):
+            found[reduce.result.name] = row
+    return found
+
+
+def begin_anywhere(kernel: Kernel) -> dict[int, Anywhere]:
+    """Such reductions, by position in a kernel (stage=tile or team)."""
+    found: dict[int, Anywhere] = {}
     if any(inst.op == "reduce" for inst in kernel.insts):
         regions, offsets = Regions.of(kernel.insts), Offsets.of(kernel.params)
         for at, inst in enumerate(kernel.insts):
             offsets.define(inst)
             if inst.op == "reduce" and (load := _load(kernel, regions, at, offsets)):
-                found[inst.result.name] = load
+                found[at] = Anywhere(load, _once(kernel, inst, load, offsets))
     return found
 
 
 def _load(kernel: Kernel, regions: Regions, at: int, offsets: Offsets) -> Inst | None:
     reduce, inside = kernel.insts[at], [kernel.insts[i] for i in regions.body(at)]
-    order, length = Order(*reduce.attr("order")), reduce.operands[1]
-    v, lanes, loads = order.v, order.lanes, [x for x in inside if x.op == "load" and x.operands[0].space in GLOBAL]
-    if reduce.attr("op") in ("argmax", "argmin") or order.chunk != v or v & (v - 1) or lanes == 1 or len(loads) != 1:
-        return None
-    most = length.value if isinstance(length, Const) else reduce.attr("most")
-    if most is not None and most < STEPS * v * lanes * order.parts_of(most):
+    order, loads = Order(*reduce.attr("order")), [x for x in inside if x.op == "load" and x.operands[0].space in GLOBAL]
+    v = order.v
+    if reduce.attr("op") in ("argmax", "argmin") or order.chunk != v or v & (v - 1) or order.lanes == 1 or len(loads) != 1:
         return None
     if not all(OPS[x.op].pure or x.op == "contribute" or x.op == "load" and x.operands[0].space in (*GLOBAL, "cell") for x in inside):
         return None
-    buffer, *indices = loads[0].operands
+    buffer = loads[0].operands[0]
     if buffer.space != "param" or buffer.mode != "in" or buffer.dtype.bits < 8 or v * buffer.dtype.bytes != VECTOR:
         return None
     for x in inside:
         offsets.define(x)
-    offset, index = offsets.linear(buffer, tuple(indices)), Atom(reduce.result.name)
+    offset, index = offsets.linear(buffer, loads[0].operands[1:]), Atom(reduce.result.name)
     first = offset.without(index)
     if offset.coefficient(index) != form(1) or index in first.atoms():
         return None
     met = buffer.align == VECTOR and offsets.divisible(first, v, {}) == {}
     return None if met else loads[0]
+
+
+def _once(kernel: Kernel, reduce: Inst, load: Inst, offsets: Offsets) -> bool:
+    """Whether nothing else reads the array, and rows of different iterations of the outer loop, which is the only one, do not overlap."""
+    loops = [inst for inst in kernel.insts if inst.op in LOOPS and inst is not reduce]
+    readers = [inst for inst in kernel.insts for a in accesses(inst) if a.buffer.name == load.operands[0].name]
+    if len(loops) != 1 or len(readers) != 1:
+        return False
+    offset, length = offsets.linear(load.operands[0], load.operands[1:]), offsets.form(reduce.operands[1])
+    apart = offset.coefficient(Atom(loops[0].result.name))
+    if apart is None or Atom(loops[0].result.name) in offset.without(Atom(loops[0].result.name)).atoms():
+        return False
+    return apart == length or None not in (apart.value, length.value) and apart.value >= length.value

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 
-from vxc.analysis.rows_anywhere import rows_anywhere
+from vxc.analysis.rows_anywhere import RESIDENT, rows_anywhere
 from vxc.analysis.sweeps import Extent
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
@@ -34,7 +34,7 @@ from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
-from vxc.passes.lined_reduce import Anywhere
+from vxc.passes.lined_reduce import Lines
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
@@ -64,8 +64,8 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
     found = {} if loop.attr("flight") else rows_anywhere(kernel)
-    anywhere = Anywhere(found, lambda text, load: context.applied(text, kernel.name, load.loc))
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, anywhere)
+    lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
@@ -76,6 +76,8 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
             rewriter.mapping[loop.result] = index
             threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
+    if lines.overlap:
+        attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
     made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
@@ -104,11 +106,11 @@ class _Body:
 
 class Threads:
     """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions,
-    `slotted` the loops that run over a thread's slots of tiles, `anywhere` the reductions of rows that begin anywhere.
+    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere.
     """
 
-    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], anywhere: Anywhere):
-        self.b, self.rows, self.loads, self.slotted, self.anywhere = b, rows, loads, slotted, anywhere
+    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines):
+        self.b, self.rows, self.loads, self.slotted, self.lines = b, rows, loads, slotted, lines
         self.team = Team(b, group)
 
     @contextmanager
@@ -208,7 +210,7 @@ class Threads:
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
-        lined = self.anywhere.lined(self, inst, inside, rewriter, team)
+        lined = self.lines.lined(self, inst, inside, rewriter, team)
         return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
 
     def loop(self, body: _Body, at: int) -> int:

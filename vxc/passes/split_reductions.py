@@ -181,7 +181,8 @@ class _Split:
             base, extent = part_bounds(b, length, span, self.parts, p)
             cell = rewriter(inst.operands[0])
             whole = (order.v, order.chunk or order.span(length.value) // order.lanes, order.lanes, 1)
-            with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
+            usual = None if isinstance(extent, Const) else order.span(max(bounds_of(inst)[0], 1))
+            with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name, usual=usual) as e:
                 rewriter.mapping[inst.result] = b.emit("add", base, e)
                 rewriter.copy_all(nest.body[self.at + 1 : self.end])
             value = b.emit("load", cell)
