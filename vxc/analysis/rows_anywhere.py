@@ -33,7 +33,7 @@ def steps_of(reduce: Inst) -> int:
 
 @record
 class Anywhere:
-    """The one `load` of an array in such a reduction; `once`: the kernel reads no element of the array again."""
+    """The first `load` of an array in such a reduction, all others being of the same element; `once`: the kernel reads none of them again."""
 
     load: Inst
     once: bool
@@ -57,7 +57,7 @@ def begin_anywhere(kernel: Kernel) -> dict[int, Anywhere]:
         for at, inst in enumerate(kernel.insts):
             offsets.define(inst)
             if inst.op == "reduce" and (load := _load(kernel, regions, at, offsets)):
-                found[at] = Anywhere(load, _once(kernel, inst, load, offsets))
+                found[at] = Anywhere(load, _once(kernel, regions, at, load, offsets))
     return found
 
 
@@ -65,7 +65,7 @@ def _load(kernel: Kernel, regions: Regions, at: int, offsets: Offsets) -> Inst |
     reduce, inside = kernel.insts[at], [kernel.insts[i] for i in regions.body(at)]
     order, loads = Order(*reduce.attr("order")), [x for x in inside if x.op == "load" and x.operands[0].space in GLOBAL]
     v = order.v
-    if reduce.attr("op") in ("argmax", "argmin") or order.chunk != v or v & (v - 1) or order.lanes == 1 or len(loads) != 1:
+    if reduce.attr("op") in ("argmax", "argmin") or order.chunk != v or v & (v - 1) or order.lanes == 1 or not loads:
         return None
     if not all(OPS[x.op].pure or x.op == "contribute" or x.op == "load" and x.operands[0].space in (*GLOBAL, "cell") for x in inside):
         return None
@@ -76,17 +76,19 @@ def _load(kernel: Kernel, regions: Regions, at: int, offsets: Offsets) -> Inst |
         offsets.define(x)
     offset, index = offsets.linear(buffer, loads[0].operands[1:]), Atom(reduce.result.name)
     first = offset.without(index)
-    if offset.coefficient(index) != form(1) or index in first.atoms():
+    same = all(x.operands[0] == buffer and offsets.linear(buffer, x.operands[1:]) == offset for x in loads)
+    if not same or offset.coefficient(index) != form(1) or index in first.atoms():
         return None
     met = buffer.align == VECTOR and offsets.divisible(first, v, {}) == {}
     return None if met else loads[0]
 
 
-def _once(kernel: Kernel, reduce: Inst, load: Inst, offsets: Offsets) -> bool:
+def _once(kernel: Kernel, regions: Regions, at: int, load: Inst, offsets: Offsets) -> bool:
     """Whether nothing else reads the array, and rows of different iterations of the outer loop, which is the only one, do not overlap."""
+    reduce, inside = kernel.insts[at], set(regions.body(at))
     loops = [inst for inst in kernel.insts if inst.op in LOOPS and inst is not reduce]
-    readers = [inst for inst in kernel.insts for a in accesses(inst) if a.buffer.name == load.operands[0].name]
-    if len(loops) != 1 or len(readers) != 1:
+    readers = [i for i, inst in enumerate(kernel.insts) for a in accesses(inst) if a.buffer.name == load.operands[0].name]
+    if len(loops) != 1 or not all(kernel.insts[i].op == "load" and i in inside for i in readers):
         return False
     offset, length = offsets.linear(load.operands[0], load.operands[1:]), offsets.form(reduce.operands[1])
     apart = offset.coefficient(Atom(loops[0].result.name))

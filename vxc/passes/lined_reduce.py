@@ -26,8 +26,8 @@ Take = Callable[[tuple[Scalar, ...]], None]  # receives the operands of a `contr
 
 @record
 class Lined:
-    """What a reduction reads: `load`, whose index in the row is `index`, of instructions `inside`; `once` if that reads each element once;
-    `lower` emits instructions.
+    """What a reduction reads: `load`, whose index in the row is `index`, of instructions `inside`, where all loads of that array are of the
+    same element; `once` if nothing else reads it; `lower` emits instructions.
     """
 
     load: Inst
@@ -47,8 +47,9 @@ class Lined:
 
     def element(self, index: Scalar, value: Scalar, take: Take) -> None:
         """Emit one element, which is loaded already."""
-        others = [inst for inst in self.inside if inst is not self.load]
-        self.lower(others, {self.index: index, self.load.result: value}, take)
+        loads = [inst for inst in self.inside if inst.op == "load" and inst.operands[0] == self.load.operands[0]]
+        others = [inst for inst in self.inside if inst not in loads]
+        self.lower(others, {self.index: index} | {inst.result: value for inst in loads}, take)
 
 
 class Lines:
