@@ -69,7 +69,14 @@ def test_lengths_that_only_the_call_knows(op, n):
 
 @pytest.mark.parametrize(
     "body",
-    ["s[i] = sum(x[i] * x[i]);", "s[i] = sum(x[i, 3:]);", "s[i] = max(abs(x[i]));", "s[i] = sum(x[i] * (i as T)) / 2.0;", "s[i] = prod(x[i]);"],
+    [
+        "s[i] = sum(x[i] * x[i]);",
+        "s[i] = sum(x[i, 3:]);",
+        "s[i] = max(abs(x[i]));",
+        "s[i] = sum(x[i] * (i as T)) / 2.0;",
+        "s[i] = prod(x[i]);",
+        "s[i] = @lanes(8) sum(x[i]);",
+    ],
 )
 def test_what_a_row_may_go_through(body):
     kernel = made(f"kernel k(x: T[M, 1030], out s: A[M]) {{ parallel i in M {{ {body} }} }}")

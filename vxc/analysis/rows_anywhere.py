@@ -33,7 +33,9 @@ def steps_of(reduce: Inst) -> int:
 
 @record
 class Anywhere:
-    """The first `load` of an array in such a reduction, all others being of the same element; `once`: the kernel reads none of them again."""
+    """The first `load` of an array in such a reduction, all others being of the same element; `once`: the kernel reads none of the array's
+    elements again.
+    """
 
     load: Inst
     once: bool

@@ -69,7 +69,8 @@ class Access(NamedTuple):
     mode: str
 
 
-# What the launch knows of the number of elements; `least` of reductions only, `usual` the least of parts that are not at a row's end. Of a loop it is the stop, its start being 0.
+# What the launch knows of the number of elements; `least` of reductions only, and `usual`, what most parts of a row have at least. Of a
+# loop it is the stop, its start being 0.
 _LENGTH = (("most", AttrDef("int")), ("multiple", AttrDef("int")))
 # stage=thread: so many lanes take the same way, as lowering knows and the SIMT machine checks where they meet
 _UNIFORM = ("uniform", AttrDef("int"))
@@ -141,8 +142,8 @@ _ROWS = [
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
-          "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch; `line`, "
-          "it begins at a multiple of its size, though elements in front of the array or behind it are among them, which are anything. `once`: "
+          "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch; "
+          "`line`, it begins at a multiple of its size, and elements in front of the array or behind it among them are anything. `once`: "
           "nothing reads them again, so that caches need not keep them."),
     OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "

@@ -61,7 +61,8 @@ class Lines:
         self.found, self.say, self.overlap = found, say, False
 
     def lined(self, threads, inst: Inst, inside: Sequence[Inst], outer: Rewriter, team: Team | None) -> Lined | None:
-        """How a team takes the rows of a reduction; None where it does so as the order deals them. `threads` lowers pieces of the kernel."""
+        """How a team takes the rows of a reduction; None where it does so as the order deals them. `threads` lowers pieces of the kernel.
+        """
         row = self.found.get(inst.result.name)
         if row is None or team is None or inst.attr("order")[2] != team.group:
             return None
@@ -123,7 +124,9 @@ class LinedLane:
         return slots
 
     def _step(self, slots: Slots, line: Scalar, past: Scalar, q: Scalar, stop: Scalar | None, least: int) -> None:
-        """The vector that begins `q` elements behind `line`: all of it, or what is below `stop` and, where that may be otherwise, the row's."""
+        """The vector that begins `q` elements behind `line`: all of it, or what is below `stop` and, unless `least` is more than 0, behind
+        `past`.
+        """
         b, v, buffer = self.b, self.order.v, self.lined.load.operands[0]
         held = b.declare("local", buffer.name, buffer.dtype, (v,))
         b.emit("move", held, 0, self.lined.outer(buffer), b.emit("add", line, q), width=v, anywhere="line", once=self.lined.once or None)
