@@ -156,9 +156,11 @@ class _Finder:
     def _run(self, offset: Form, group: list[int]) -> Run | None:
         loop, indices = self.loop, self.loop.indices(group[0])
         buffer = self.insts[group[0]].operands[0]
-        first, within = loop.first(offset), ()
+        first, within, each = loop.first(offset), (), 1
         if first is None and all(self.insts[i].op == "load" for i in group):
             first, within = self._run_within(offset)
+            if first is None:
+                (first, each), within = loop.first_of_repeated(offset), ()
         if not loop.computable(indices):
             self._miss(group, "where it is depends on memory")
         elif first is None:
@@ -167,19 +169,19 @@ class _Finder:
             self._miss(group, f"two elements of {buffer.dtype} share a byte")
         elif buffer.dtype.bytes < BYTES:
             loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
-            given, otherwise = self._sizes(buffer, first, bool(stores))
+            given, otherwise = self._sizes(buffer, first, loop.count // each, bool(stores))
             if given.elements > 1:
                 for x in indices:
                     if type(x) is Value:
                         merge(self.found.least, dict.fromkeys(self.offsets.divisors.get(x.name, ()), 1))
-                return Run(buffer, loads, stores, indices, loop.value_of(offset), within, given, otherwise)
+                return Run(buffer, loads, stores, indices, each, loop.value_of(offset), within, given, otherwise)
             other = "in each lane" if buffer.space in GLOBAL else "each time"
-            self._miss(group, f"the first of {loop.count} elements, {first}, may lie otherwise modulo {BYTES} bytes {other}")
+            self._miss(group, f"the first of {loop.count // each} elements, {first}, may lie otherwise modulo {BYTES} bytes {other}")
         return None
 
-    def _sizes(self, buffer: Buffer, first: Form, stored: bool) -> tuple[Size, Size]:
-        """Elements that an access may have: where what is tested holds, and otherwise; see the rule above."""
-        loop, width = self.loop, min(BYTES // buffer.dtype.bytes, self.loop.count)
+    def _sizes(self, buffer: Buffer, first: Form, count: int, stored: bool) -> tuple[Size, Size]:
+        """How many of `count` elements an access may have: where what is tested holds, and otherwise; see the rule above."""
+        loop, width = self.loop, min(BYTES // buffer.dtype.bytes, count)
         widths = [width >> k for k in range(width.bit_length())]
         if buffer.space == "shared":
             known = Size(next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {}), None)
