@@ -115,6 +115,7 @@ class _Finder:
         if not distinct and any("w" in a.mode and a.buffer.space in GLOBAL for a in found):
             self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
             return None
+        missed = len(self.found.missed)
         runs = [run for places in touched.values() for run in self._runs(places)]
         if not runs or self.insts[loop.at].attr("deal") and in_vain(runs, found):
             return None
@@ -123,7 +124,10 @@ class _Finder:
         given, otherwise = (loop.guards(tests, around, divides) for divides in (self.found.divides, {}))
         shift = self._shifted(runs, tests)
         if shift and self._met(shift.run):  # where they begin, they are at multiples
-            shift, runs = None, [self._met(run) or run for run in runs]
+            self._unshifted()
+            del self.found.missed[missed:]
+            shift, runs = None, [run for places in touched.values() for run in self._runs(places)]
+            runs = [self._met(run) or run for run in runs]
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
         elsewhere = None if loop.fixed or self._keeps() else otherwise
@@ -236,11 +240,23 @@ class _Finder:
     def _met(self, run: Run) -> Run | None:
         """The run with accesses at multiples of their size, where it is known that they are if nothing is shifted."""
         loop, buffer = self.loop, run.buffer
-        offset = self.offsets.linear(buffer, run.indices).replace(lambda u: form(0) if u == loop.shift else None)
-        first, size = loop.first(offset), Size(min(BYTES // buffer.dtype.bytes, loop.count), None)
+        offset = self._without_shift(self.offsets.linear(buffer, run.indices))
+        first = loop.first(offset) if run.each == 1 else loop.first_of_repeated(offset)[0]
+        size = Size(min(BYTES // buffer.dtype.bytes, loop.count // run.each), None)
         known = buffer.space != "param" or size.elements * buffer.dtype.bytes <= (buffer.align or 0)
         whole = known and first is not None and self.offsets.divisible(first, size.elements, {}) == {}
         return replace(run, given=size, otherwise=size) if whole else None
+
+    def _unshifted(self) -> None:
+        """Forms of the loop's values, and divisions that go on in it, where nothing is shifted."""
+        forms = self.offsets.forms
+        forms.update((name, self._without_shift(forms[name])) for name in self.loop.own if name in forms)
+        name = self.loop.index.name
+        forms[name] = self._without_shift(forms[name])
+        self.quotients = dict(self._quotients())
+
+    def _without_shift(self, f: Form) -> Form:
+        return f.replace(lambda u: form(0) if u == self.loop.shift else None)
 
     def _follows_shift(self, run: Run) -> bool:
         shift = self.loop.shift

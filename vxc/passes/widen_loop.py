@@ -131,7 +131,8 @@ class LoopWriter:
                 b.at(inst.loc)
                 if i in local and inst.op == "load":
                     array, each = local[i]
-                    inner.mapping[inst.result] = b.emit("load", array, b.emit("floordiv", u, each), name=inst.result.name)
+                    k = b.emit("floordiv", u, each) if each > 1 else u
+                    inner.mapping[inst.result] = b.emit("load", array, k, name=inst.result.name)
                 elif i in local:
                     b.emit("store", local[i][0], u, inner(inst.operands[-1]))
                 elif i in digits:
