@@ -22,8 +22,9 @@ class Size(NamedTuple):
 class Run:
     """Accesses of a loop to the same elements of `buffer`. Positions are in the kernel.
 
-    `each` iterations in a row access the same element. `offset` is a value of the loop that is the offset in memory, or None: then it follows from `indices`. `within` are divisions that must
-    have one quotient for all elements; where they have not, the elements do not follow one another.
+    `each` iterations in a row access the same element. `offset` is a value of the loop that is the offset in memory, or None: then it
+    follows from `indices`. `within` are divisions that must have one quotient for all elements; where they have not, the elements do not
+    follow one another.
     """
 
     buffer: Buffer

@@ -26,7 +26,8 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
                     size = run.given.elements * run.buffer.dtype.bytes
                     kind = "branch" if what == "stores" else run.given.anywhere
                     how = f", each {_ANYWHERE[kind]}" if run.given.anywhere else ""
-                    once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{how}", places[0])
+                    use = f", each element for {run.each} iterations in a row" if run.each > 1 else ""
+                    once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{use}{how}", places[0])
     for miss in found.missed:
         once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
     for loop in found.loops.values():
