@@ -12,6 +12,7 @@ import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
 from benching import first_call, launches, record, starts, timing
 from benching.cases import ALWAYS, CASES, EVERY, FIRST_CALLS, LAUNCH, ROOT, SAMPLES, SUITES, Case, compiled, facts
+from benching.ending import Stopped
 from benching.record import calls_facts, line, peer_key, recorded, replaced, stale, write
 from benching.reference import LAUNCHES, text
 from benching.timing import relative_error
@@ -30,7 +31,7 @@ FACTS = {"sample": "samples/rowsum.vx", "arch": "sm_90a", "flags": "-D N=64", "k
 
 def test_every_case_has_a_name_of_its_own_in_its_suite():
     assert len({(case.suite, case.name) for case in CASES}) == len(CASES)
-    assert SUITES == ("rows", "elementwise", "transpose", "runtime", "misaligned", "dequant", "launch", "start")
+    assert SUITES == ("rows", "elementwise", "transpose", "runtime", "misaligned", "dequant", "launch", "start", "tune")
     assert Case("rows", "softmax", "f16", (8191, 8193)).name == "softmax_f16_8191x8193"
 
 
@@ -46,8 +47,9 @@ def test_the_arrays_of_a_case_follow_from_its_sample(case):
     assert {p.name for p in params if p not in arrays} == {name for name, _ in SAMPLES[case.sample].scalars}
 
 
-def test_peers_are_those_of_the_sample_and_a_hand_written_kernel_where_there_is_one():
-    assert SUM.peers == ("reference", *ALWAYS, "triton", "cupy")
+def test_every_case_has_all_peers_and_a_hand_written_kernel_where_there_is_one():
+    assert SUM.peers == ("reference", *ALWAYS) and {"torch", "inductor", "triton", "cupy"} < set(ALWAYS)
+    assert all(case.peers[-len(ALWAYS) :] == ALWAYS for case in CASES)
     assert RUNTIME.name in LAUNCHES and "reference" not in RUNTIME.peers
     assert set(LAUNCHES) <= {case.name for case in CASES}
 
@@ -254,6 +256,14 @@ def test_what_is_not_there_is_refused(arguments, said, monkeypatch, capsys):
     assert stopped.value.code == 2 and said in capsys.readouterr().err
 
 
+def test_a_record_without_a_case_is_not_drawn(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["bench.py", "--plot"])
+    monkeypatch.setattr(bench, "needed", lambda *packages: None)
+    monkeypatch.setattr(bench, "recorded", lambda: rows_of(SUM, torch=1.0))
+    with pytest.raises(Stopped, match="no case to draw"):
+        bench.main()
+
+
 def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkeypatch, capsys):
     path = tmp_path / "bench.jsonl"
     write(rows_of(SUM, vxc=9, reference=8, torch=7), path)
@@ -274,5 +284,5 @@ def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkey
 def test_the_record_of_this_repository_is_in_order():
     rows, dtypes = recorded(), {(case.suite, case.name): case.dtype for case in CASES}
     assert rows and replaced(rows, [], []) == rows
-    kernels = [row for row in rows if row["suite"] not in (LAUNCH.suite, FIRST_CALLS[0].suite)]
+    kernels = [row for row in rows if "ms" in row]
     assert [row for row in kernels if not row["relerr"] <= timing.TOLERANCE[dtypes[row["suite"], row["case"]]]] == []

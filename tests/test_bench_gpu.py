@@ -16,12 +16,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what th
 
 def test_every_peer_of_every_case_is_there():
     peers = pytest.importorskip("benching.peers", reason="needs torch", exc_type=ImportError)
-    from benching.triton_kernels import KERNELS
+    from benching import cupy_kernels, triton_kernels
 
-    assert set(ALWAYS) <= set(peers.PEERS) and set(SAMPLES) <= set(peers.TORCH)
-    named = {(case.sample, peer) for case in CASES for peer in case.peers}
-    assert {sample for sample, peer in named if peer == "triton"} <= set(KERNELS)
-    assert {sample for sample, peer in named if peer == "cupy"} <= set(peers.CUPY)
+    assert set(ALWAYS) == set(peers.PEERS)
+    timed = {case.sample for case in CASES}
+    assert timed == set(triton_kernels.kernels(True, 1.0)) == set(cupy_kernels.kernels(1.0)) and set(SAMPLES) == set(peers.TORCH)
 
 
 def test_a_small_case_is_measured():

@@ -10,8 +10,8 @@ import json
 import ncu_rows
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import launches, record, splitk, table
-from benching.cases import CASES, LAUNCH
+from benching import launches, record, splitk, table, tunings
+from benching.cases import CASES, LAUNCH, TUNINGS
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
 
@@ -62,12 +62,66 @@ def test_what_was_expected_is_of_cases_that_there_are():
     assert set(table.EXPECTED) <= {case.name for case in CASES if case.suite != "runtime"}
 
 
-def test_the_chart_has_a_group_for_each_case_that_was_copied():
-    assert table.bars(ROWS) == [
-        (SUM.name, {"vxc": 0.09 / 0.1, "reference": 0.09 / 0.0975, "torch": 0.09 / 0.2, "triton": 0.09 / 0.1}),
-        (SOFTMAX.name, {"vxc": 0.1 / 0.4, "torch": 0.1 / 0.3}),
+def test_the_chart_has_a_field_for_each_suite_and_in_it_a_group_for_each_case_that_was_copied():
+    assert table.bars([*ROWS, *rows_of(RUNTIME, vxc=1.0, copy=1.0)]) == {
+        "rows": [
+            (SUM.name, {"vxc": 0.09 / 0.1, "reference": 0.09 / 0.0975, "torch": 0.09 / 0.2, "triton": 0.09 / 0.1}),
+            (SOFTMAX.name, {"vxc": 0.1 / 0.4, "torch": 0.1 / 0.3}),
+        ],
+        "runtime": [(RUNTIME.name, {"vxc": 1.0, "torch": 1.0})],
+    }
+    assert {*table.BARS, "copy"} == {impl for case in CASES for impl in case.impls}
+
+
+@pytest.mark.parametrize(
+    "sizes, columns",
+    [({"a": 4}, [["a"]]), ({"a": 4, "b": 1, "c": 3}, [["a"], ["b", "c"]]), ({"a": 1, "b": 1, "c": 2}, [["a", "b"], ["c"]])],
+)
+def test_the_fields_of_the_chart_stand_in_two_columns_of_about_as_many_cases(sizes, columns):
+    assert table._columns(sizes) == columns
+
+
+FOUND = {
+    "seconds": 6.64265, "cached_s": 0.03229, "plain_ms": 0.135328, "tuned_ms": 0.134464, "relerr": 9.99e-8,
+    "entry": {
+        "chosen": {"T": 256, "L": 16},
+        "rows": [
+            {"milliseconds": 0.13459, "said": "chosen"}, {"milliseconds": 0.14, "said": "slower"},
+            {"milliseconds": None, "said": "dropped after the first timing, 1 ms"},
+            {"milliseconds": None, "said": "left out, E0220: no"}, {"milliseconds": None, "said": "not tried, 60 s were over"},
+        ],
+    },
+}  # fmt: skip
+
+
+def test_what_tuning_found_is_a_line_and_a_row(monkeypatch):
+    case = TUNINGS[0]
+    row = tunings.line(case, FOUND, "H", "sm_90a")
+    counts = {"tried": 5, "timed": 2, "dropped": 1, "refused": 2}
+    assert {name: row[name] for name in counts} == counts and row["flags"] == "-D T=256 -D L=16"
+    assert record.stale([row], [case]) == [] and record.stale([row | {"key": "k"}], [case]) == [("stale", case, "vxc")]
+    assert table.markdown([*ROWS, row]) == table.markdown(ROWS) and tunings.markdown(ROWS) == ""
+    assert tunings.markdown([row]).splitlines()[2:] == [
+        f"| {case.name} | 0.1353 | 0.1345 | `T=256 L=16` | 5 | 2 | 1 | 2 | 6.6 | 0.032 |"
     ]
-    assert table.bars(rows_of(RUNTIME, vxc=1.0, copy=1.0))[0][0] == f"{RUNTIME.name} (runtime)"
+
+
+def test_tuning_is_measured_once_in_a_process_of_its_own(monkeypatch, tmp_path):
+    """The script stands in for the one that needs a GPU; what it is asked and what it may print are the same."""
+    printed = {"found": {TUNINGS[0].name: FOUND}, "problems": [f"{TUNINGS[1].name}: no"], "device": "H"}
+    log, script = tmp_path / "log", tmp_path / "tuned.py"
+    script.write_text(f"import sys\nopen({str(log)!r}, 'a').write(sys.argv[1])\nprint({json.dumps(json.dumps(printed))})\n")
+    monkeypatch.setattr(tunings, "SCRIPT", script)
+    monkeypatch.setattr(tunings, "gpu", lambda: "sm_90a")
+    tunings._found.cache_clear()
+    assert [tunings.measured(case) for case in TUNINGS] == [
+        ([tunings.line(TUNINGS[0], FOUND, "H", "sm_90a")], []), ([], [f"{TUNINGS[1].name}: no"]),
+    ]  # fmt: skip
+    assert log.read_text() == "sm_90a"
+    script.write_text("raise SystemExit('no torch')")
+    tunings._found.cache_clear()
+    assert tunings.measured(TUNINGS[0]) == ([], ["tuning: no torch"])
+    tunings._found.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +129,7 @@ def test_the_chart_has_a_group_for_each_case_that_was_copied():
     [
         ("README.md", "benching/table.py", lambda: table.markdown(recorded())),
         ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
+        ("README.md", "benching/tunings.py", lambda: tunings.markdown(recorded())),
         ("README.md", "ncu_rows.py", lambda: ncu_rows.markdown(ncu_rows.recorded_rows())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),
     ],

@@ -57,7 +57,7 @@ def emitter(op: str) -> None:
 
 def home(name: str) -> str:
     """The name of the file a pass is in."""
-    return "simplify" if name == "simplify-threads" else name  # the same, run again
+    return "simplify" if name.startswith("simplify-") else name  # the same, run again
 
 
 def module(name: str):

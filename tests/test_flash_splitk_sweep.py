@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import flash_splitk_sweep as sweep
 import pytest
 from benching.splitk import CLAIMS, clearing, low_occupancy, markdown, pressure, speed, third_chain
-from flash_splitk_sweep import RECORD, SIZES, TOLERANCE, VARIANTS, Variant, first_launch, kernel
+from flash_splitk_sweep import RECORD, SIZES, TOLERANCE, VARIANTS, Variant, fresh, kernel, key_of
 
 
 def row(chains: int, chunk: int, cap: int | None, registers: int, spills: int, ms: float, blocks: int = 1) -> dict:
@@ -74,11 +75,23 @@ def test_the_text():
     assert lines[11].startswith("| a chunked dot needs fewer registers than a single-shot one | yes | 2 chains: 240 registers")
 
 
-def test_a_variant_is_compiled_with_its_cap_and_the_first_launch_stands_alone():
+def test_a_variant_is_compiled_with_its_cap():
     made = kernel(Variant(1, 4, 96), "sm_90a")
     assert made.facts["registers"] <= 96 and made.facts["blocks_per_sm"] == 2 and made.facts["spills"] > 0
-    ops = [entry.op for entry in first_launch(made.plan).entries]
-    assert ops.count("launch") == 1 and ops[-1] == "launch" and [e.op for e in made.plan.entries] == [*ops, "launch"]
+    assert [entry.op for entry in made.plan.entries].count("launch") == 2  # which are timed one by one
+    assert made.facts["key"] == key_of(Variant(1, 4, None), "sm_90a")
+
+
+def test_a_record_is_fresh_if_each_variant_has_a_row_of_this_code(tmp_path, monkeypatch, capsys):
+    variants, path = [Variant(1, 4, None), Variant(1, 4, 96)], tmp_path / "flash_splitk.json"
+    monkeypatch.setattr(sweep, "VARIANTS", variants)
+    monkeypatch.setattr(sweep, "RECORD", path)
+    rows = [{**variant._asdict(), "key": key_of(Variant(1, 4, None), "sm_90a")} for variant in variants]
+    other = [rows[0], rows[1] | {"key": "another"}]
+    for written, status, current in ((rows, 0, 2), (other, 1, 1), (rows[:1], 1, 1), ([*rows, rows[0]], 1, 2)):
+        path.write_text(json.dumps({"device": "H", "arch": "sm_90a", "rows": written}))
+        assert fresh() == status
+        assert capsys.readouterr().out == f"{current} of 2 rows are current; recorded on H\n"
 
 
 def test_the_record_has_a_right_result_of_each_variant():

@@ -121,6 +121,45 @@ def test_it_is_called_as_a_dataclass_is(make):
         make()
 
 
+def fresh(kind):
+    """A class that was never called."""
+
+    class Fresh:
+        x: int
+        y: list[int] = field(default_factory=list)
+        z: int = field(default=3, kw_only=True)
+
+        def __post_init__(self) -> None:
+            assert self.z
+
+    return kind(Fresh)
+
+
+@pytest.mark.parametrize("kind", [record, state, value])
+def test_the_first_calls_and_the_init_that_is_written_for_later_ones_make_the_same(kind):
+    made = fresh(kind)
+    filled = made.__init__
+    several = [made(1, z=4) for _ in range(20)]
+    assert made.__init__ is not filled and all((one.x, one.y, one.z) == (1, [], 4) for one in several)
+    assert len({id(one.y) for one in several}) == 20
+
+
+@pytest.mark.parametrize("wrong", [((), {}), ((1,), {"v": 2}), ((1,), {"x": 1}), ((1, [], 3), {}), ((), {"v": 1})])
+def test_a_first_call_refuses_what_a_later_one_does(wrong):
+    values, named = wrong
+    made = fresh(record)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="__init__"):
+            made(*values, **named)
+
+
+def test_what_follows_the_init_is_asked_at_first_calls_and_later():
+    made = fresh(record)
+    for _ in range(20):
+        with pytest.raises(AssertionError):
+            made(1, z=0)
+
+
 def test_its_fields_are_given_as_those_of_a_dataclass():
     assert More(1, [2], 6, z=7) == More(1, y=[2], w=6, z=7) != More(1, [2], 6)
     assert [*inspect.signature(More).parameters] == ["x", "y", "w", "z"]

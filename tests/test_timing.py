@@ -50,6 +50,15 @@ def test_runs_last_as_long_as_asked_flushes_included():
     assert 50 - 2 * (1 + FILL) <= passed - first <= 50
 
 
+def test_runs_that_follow_one_another_end_one_after_the_other():
+    """The first of them is now fast, now slow; the second begins when it has ended, and no median is less than the one before."""
+    cuda = TimedCuda()
+    with stopwatch(cuda) as watch:
+        assert watch.ends((clock(cuda, 0.25), clock(cuda, 0.5))) == [pytest.approx(0.25), pytest.approx(0.75)]
+        first, second = watch.ends((clock(cuda, *[1.0, 3.0] * 100), clock(cuda, *[0.001] * 200)), warmup=1, rep=40)
+        assert first <= second <= first + 0.01
+
+
 def test_a_slow_run_is_taken_once_after_one_to_warm_up():
     cuda, seen = TimedCuda(), []
 

@@ -46,6 +46,16 @@ def test_an_operator_passes_opcheck(device, dtype):
     assert (y.dtype, y.device, z.dtype) == (dtype, x.device, torch.float32)
 
 
+def test_a_kernel_of_one_line(device):
+    fused = vxc.elementwise("x: f32, y: f32, a: scalar f32 -> f32", "a * x + y").as_torch_op("vxc_tests::fused_line")
+    x, y = numbers(4, 1, 6, device=device), numbers(5, 1, device=device)
+    torch.library.opcheck(fused, (x, y, 2.0))
+    assert torch.equal(fused(x, y, 2.0), 2 * x + y)
+    total = vxc.reduction("x: f32 -> f32", "x", axis=(0, 2), keepdims=True).as_torch_op("vxc_tests::total_line")
+    torch.library.opcheck(total, (x,))
+    assert torch.equal(torch.compile(lambda x: total(x) * 2, fullgraph=True, backend="eager")(x), 2 * x.sum((0, 2), keepdim=True))
+
+
 def test_outputs_of_the_caller(device):
     op = vxc.kernel(MIXED).as_torch_op("vxc_tests::mixed_out", out=True)
     x, w = numbers(4, 6, device=device), torch.zeros(6, device=device)

@@ -5,9 +5,9 @@
     python tools/bench.py --plot                                            anywhere: draw results/bench.png from the record
 
 Without a suite and a name, all that there are. How times are taken is at the top of `benching/timing.py`, cases and peers in
-`benching/cases.py`; what calls cost the host is the suite `launch`, in `benching/launches.py`, and what first ones do the suite `start`, in
-`benching/starts.py`. The lines of the cases that ran are
-replaced in the record, the others kept. Hand-written kernels are no part of this repository: without the folder that has them, their
+`benching/cases.py`; what calls cost the host is the suite `launch`, in `benching/launches.py`, what first ones do the suite `start`, in
+`benching/starts.py`, and what tuning finds the suite `tune`, in `benching/tunings.py`. The lines of the cases that ran are replaced in the
+record, the others kept. Hand-written kernels are no part of this repository: without the folder that has them, their
 lines stay as they were.
 
 Exit status: 0 if all is well, 1 for a record that is not of this code, 2 for what was not asked right, 3 if an implementation
@@ -26,21 +26,21 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
-from benching import launches, starts
-from benching.cases import EVERY, FIRST_CALLS, SUITES, Calls, Case, Kernel, kernel
-from benching.ending import end, gpu, needed
+from benching import launches, starts, tunings
+from benching.cases import EVERY, FIRST_CALLS, SUITES, Case, Kernel, Timed, Tuning, kernel
+from benching.ending import USAGE, Stopped, end, gpu, needed
 from benching.record import recorded, replaced, stale, write
-from benching.table import PLOT, plot
+from benching.table import PLOT, bars, plot
 from benching.timing import measured
 
 STALE, FAILED = 1, 3
 
 
-def chosen(suites: list[str], names: list[str]) -> list[Case | Calls]:
+def chosen(suites: list[str], names: list[str]) -> list[Timed]:
     return [case for case in EVERY if (not suites or case.suite in suites) and (not names or case.name in names)]
 
 
-def fresh(cases: list[Case | Calls]) -> int:
+def fresh(cases: list[Timed]) -> int:
     rows = recorded()
     bad = stale(rows, cases)
     total = sum(len(case.impls) for case in cases)
@@ -53,26 +53,35 @@ def fresh(cases: list[Case | Calls]) -> int:
     return STALE if bad else 0
 
 
-def run(cases: list[Case | Calls], reference: Path | None) -> int:
+def run(cases: list[Timed], reference: Path | None) -> int:
     arch = gpu()
     needed("torch")
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        kernels = [pool.submit(kernel, case, arch) if isinstance(case, Case) else None for case in cases]
+        kernels = [pool.submit(compiled, case, arch) if isinstance(case, Case) else None for case in cases]
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a case is one kernel: more processes would only start
         import_module("torch")  # takes a while, in which the others compile
         made = [found and found.result() for found in kernels]
     return timed(cases, made, measure, reference)
 
 
-def measure(case: Case | Calls, made: Kernel | None, reference: Path | None) -> tuple[list[dict], list[str]]:
+def compiled(case: Case, arch: str) -> Kernel:
+    """The kernel of vxc; what Triton makes of the case is in its cache then. In a process of its own."""
+    made = kernel(case, arch)
+    import_module("benching.ahead").compile_triton(case, made)
+    return made
+
+
+def measure(case: Timed, made: Kernel | None, reference: Path | None) -> tuple[list[dict], list[str]]:
     """(lines, what is wrong)."""
-    if isinstance(case, Calls):
-        return (starts if case in FIRST_CALLS else launches).measured(case)
-    return measured(case, made, reference)
+    if isinstance(case, Tuning):
+        return tunings.measured(case)
+    if isinstance(case, Case):
+        return measured(case, made, reference)
+    return (starts if case in FIRST_CALLS else launches).measured(case)
 
 
 def timed(
-    cases: list[Case | Calls], kernels: list[Kernel | None], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None
+    cases: list[Timed], kernels: list[Kernel | None], measure: Callable[..., tuple[list[dict], list[str]]], reference: Path | None
 ) -> int:
     """Has each case measured; the record is written after each."""
     failed = 0
@@ -90,7 +99,7 @@ def timed(
 
 
 def figure(row: dict) -> str:
-    shown = {"ms": ("{:.4f}", ""), "us": ("{:.2f}", " us"), "s": ("{:.3f}", " s")}
+    shown = {"ms": ("{:.4f}", ""), "us": ("{:.2f}", " us"), "s": ("{:.3f}", " s"), "tuned_ms": ("{:.4f}", " tuned")}
     return next(text.format(row[unit]) + name for unit, (text, name) in shown.items() if unit in row)
 
 
@@ -111,7 +120,10 @@ def main() -> int:
     cases = chosen(options.suites, options.case)
     if options.plot:
         needed("matplotlib")
-        plot(recorded(), PLOT)
+        rows = recorded()
+        if not bars(rows):
+            raise Stopped("the record has no case to draw: run tools/bench.py on a machine with a GPU", USAGE)
+        plot(rows, PLOT)
         return 0
     return fresh(cases) if options.fresh else run(cases, options.reference)
 

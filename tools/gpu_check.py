@@ -22,9 +22,11 @@ import platform
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from benching.ending import Stopped, end, gpu
 from gpu_case import HARNESS, check, compiled_case, key, microseconds, sample_names, sanitize
@@ -49,7 +51,9 @@ def fresh() -> int:
     stale = sorted(case for case in now.keys() | then.keys() if now.get(case) != then.get(case))
     bad = failures(record)
     print(f"{len(now) - len(stale)} of {len(now)} recorded kernels are current; recorded on {record['device']}")
-    print(f"{record['passed']} GPU tests passed, {record['failed']} failed")
+    print(f"{record['passed']} GPU tests passed, {record['failed']} failed, {record['skipped']} skipped")
+    for reason, count in record.get("skips", {}).items():
+        print(f"skipped {count}: {reason}")
     for line in bad:
         print(f"failed: {line}")
     if stale:
@@ -61,11 +65,12 @@ def fresh() -> int:
 def fresh_of_several() -> bool:
     """Whether the record of several GPUs, if there is one, is of these tests and says that they passed."""
     if not SEVERAL.exists():
-        print("no record of several GPUs: run tools/gpu_check.py --several where there are some")
+        print("no record from two GPUs or more: the tests that need them did not run; gpu_check.py --several runs them")
         return True
     record = json.loads(SEVERAL.read_text())
     current = record["key"] == several_key()
-    print(f"on {len(record['devices'])} GPUs {record['passed']} tests passed, {record['failed']} failed{'' if current else '; stale'}")
+    counts = f"{record['passed']} tests passed, {record['failed']} failed, {record['skipped']} skipped"
+    print(f"on {len(record['devices'])} GPUs {counts}{'' if current else '; stale'}")
     return current and not record["failed"]
 
 
@@ -82,19 +87,29 @@ def failures(record: dict) -> list[str]:
     return found
 
 
-def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> dict[str, int]:
-    """How many of `pytest -m gpu` passed, were skipped, failed; a run that does not end in LIMIT seconds counts as a failure."""
-    options = ["-m", "gpu", f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
+def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> dict[str, Any]:
+    """How many of `pytest -m gpu` passed, were skipped, failed, and by reason the `skips`; a run that does not end in LIMIT seconds counts
+    as a failure.
+    """
+    options = ["-m", "gpu", "-rs", f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--durations=8"]
     command = [sys.executable, "-m", "pytest", *options, str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except subprocess.TimeoutExpired as late:
         print((late.stdout or b"").decode()[-3000:], f"the GPU tests did not end in {LIMIT} s")
-        return {"passed": 0, "skipped": 0, "failed": 1}
+        return {"passed": 0, "skipped": 0, "failed": 1, "skips": {}}
     print(done.stdout[-6000:], done.stderr[-1000:])
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped|failed|error)", done.stdout)}
     failed = counts.get("failed", 0) + counts.get("error", 0) + (done.returncode not in (0, 1))
-    return {"passed": counts.get("passed", 0), "skipped": counts.get("skipped", 0), "failed": failed}
+    return {"passed": counts.get("passed", 0), "skipped": counts.get("skipped", 0), "failed": failed, "skips": skips(done.stdout)}
+
+
+def skips(said: str) -> dict[str, int]:
+    """How many tests were skipped for each reason, by what `pytest -rs` says."""
+    found: Counter[str] = Counter()
+    for count, reason in re.findall(r"^SKIPPED \[(\d+)\] [^ ]+: (.+)$", said, re.MULTILINE):
+        found[reason.removeprefix("Skipped: ")] += int(count)
+    return dict(found)
 
 
 def record_several() -> int:

@@ -176,6 +176,7 @@ def record() -> int:
 
 def fresh() -> int:
     """0 if the committed record is of this code."""
+    benching.ending.rows_of(RECORD, ("kernel", "metric", "counted", "measured", "key"))
     whole = json.loads(RECORD.read_text("utf-8"))
     then = {(row["kernel"], row["metric"]): (row["key"], row["counted"]) for row in whole["rows"]}
     stale = []

@@ -12,9 +12,10 @@ from vxc.target import target  # at once, and not when first used: the module of
 
 if TYPE_CHECKING:
     from vxc.api.ahead import Compiled, ShapeDtype
-    from vxc.api.authoring import Module, elementwise, jit, kernel, load, reduction
+    from vxc.api.authoring import Module, jit, kernel, load
     from vxc.api.errors import CompileError, LaunchError, NoDeviceError, UnwrittenWarning
     from vxc.api.kernels import Kernel
+    from vxc.api.one_line import elementwise, reduction
     from vxc.api.tuned import Tuned, autotune
     from vxc.diag import VxcError
     from vxc.driver import compile
@@ -25,7 +26,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "compile": "vxc.driver", "Source": "vxc.source", "VxcError": "vxc.diag",
     "load": "vxc.api.authoring", "kernel": "vxc.api.authoring", "jit": "vxc.api.authoring", "Module": "vxc.api.authoring",
-    "elementwise": "vxc.api.authoring", "reduction": "vxc.api.authoring", "Kernel": "vxc.api.kernels",
+    "elementwise": "vxc.api.one_line", "reduction": "vxc.api.one_line", "Kernel": "vxc.api.kernels",
     "autotune": "vxc.api.tuned", "Tuned": "vxc.api.tuned",
     "Compiled": "vxc.api.ahead", "ShapeDtype": "vxc.api.ahead",
     "CompileError": "vxc.api.errors", "LaunchError": "vxc.api.errors", "NoDeviceError": "vxc.api.errors",

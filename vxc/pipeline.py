@@ -23,7 +23,7 @@ from vxc.passes.place_barriers import PLACE_BARRIERS
 from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.share_reciprocals import SHARE_RECIPROCALS
-from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS
+from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS, SIMPLIFY_WIDENED
 from vxc.passes.split_launches import SPLIT_LAUNCHES
 from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
@@ -48,11 +48,12 @@ PIPELINE = Pipeline(
         PLAN_SHARED,  # all shared arrays are known now; before barriers, which must keep apart what shares bytes
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
+        SIMPLIFY_THREADS,  # lowering writes the general case: half of it, which all that follows would go through
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
         ASYNC_COPIES,  # as soon as accesses have their widths; what it leaves of loops is for simplify
         AVOID_BANK_CONFLICTS,  # once it is known which accesses there are, and how wide, which decides how they meet in banks
         SHARE_RECIPROCALS,  # of the loops over the elements of a wide access, which have only just come to be
-        SIMPLIFY_THREADS,  # lowering writes the general case
+        SIMPLIFY_WIDENED,  # widening and what follows copy loops with new bounds
         NARROW_INDICES,  # counts on the final arithmetic
         ELEMENTARY_PRECISION,  # after common subexpressions are shared, which unites uses
         LIMIT_UNROLLING,  # divisions are weighed at their final width

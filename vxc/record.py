@@ -1,16 +1,18 @@
 """Dataclasses that are quick to make: the compiler has some two hundred, which are all made before it can compile anything.
 
-`dataclass` writes and compiles up to six methods for each class. Here `__init__` alone is written, when the class is first called, which
-most are not in a process that compiles one kernel; the others are shared. Those look fields up by name, so for what is compared very
-often (instructions, values, accesses) there is `value`, for which comparisons are written too, when they are first needed.
+`dataclass` writes and compiles up to six methods for each class. Here `__init__` alone is written, and only for classes that are called
+often, which few are in a process that compiles one kernel; the others are shared. Those look fields up by name, so for what is compared
+very often (instructions, values, accesses) there is `value`, for which comparisons are written too, when they are first needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from types import MemberDescriptorType
 from typing import Any, NoReturn, dataclass_transform
+
+_FEW = 8  # calls
 
 
 @dataclass_transform(frozen_default=True)
@@ -50,9 +52,39 @@ def value(cls):
 
 
 def late(cls):
-    """Gives a dataclass made with `init=False` the `__init__` that it is called with, written at the first call."""
-    cls.__init__ = _at_first(cls, "__init__", _initialiser)
+    """Gives a dataclass made with `init=False` an `__init__`. Its first calls set the fields by name; one is written for a class that is
+    called more often, which takes as long as dozens of such calls.
+    """
+    left = _FEW
+
+    def method(self: Any, *values: Any, **named: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0 or not _filled(self, fields(cls), values, named):
+            cls.__init__ = _initialiser(cls)  # which also says what is wrong with the arguments
+            cls.__init__(self, *values, **named)
+
+    cls.__init__ = method
     return cls
+
+
+def _filled(self: Any, rows: Sequence[Field], values: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Sets the fields of a new object as the `__init__` that is written does. False, and nothing is set, for arguments that do not fit."""
+    given = {**dict(zip([row.name for row in rows if not row.kw_only], values)), **named}
+    if len(given) < len(values) + len(named):  # too many, or one twice
+        return False
+    for row in rows:
+        if row.name not in given:
+            if row.default is MISSING and row.default_factory is MISSING:
+                return False
+            given[row.name] = row.default if row.default_factory is MISSING else row.default_factory()
+    if len(given) > len(rows):
+        return False
+    for row in rows:
+        object.__setattr__(self, row.name, given[row.name])
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _at_first(cls: type, name: str, write: Callable[[type], Callable]) -> Callable:

@@ -1,7 +1,7 @@
 """What is timed: one line of `CASES` for each sample, dtype and shape, and what each sample is compared with.
 
 A case is known by its suite and its name, as in (`rows`, `softmax_f16_8192x8192`). Some are no samples: `LAUNCH`, what a call costs the
-host, and `FIRST_CALLS`, what the first one in a process does. Nothing here needs a GPU.
+host, and `FIRST_CALLS`, what the first one in a process does; `TUNINGS` are what is tuned. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from vxc.source import Source
 ROOT = Path(__file__).resolve().parent.parent.parent
 TIMING = Path(__file__).parent / "timing.py"
 CLOCK = ROOT / "vxc" / "runtime" / "timing.py"
-ALWAYS = ("copy", "torch", "inductor")
+ALWAYS = ("copy", "torch", "inductor", "triton", "cupy")
 EPSILON = 1e-5
 
 
 class Sample(NamedTuple):
-    """A sample: the names of its dimensions ("" where its text fixes one), the peers it has beside `ALWAYS`, and its scalars.
+    """A sample: the names of its dimensions ("" where its text fixes one), and its scalars.
 
     `along` is the dimension of its output that goes with the first one of its first input, None where every element needs all.
     """
 
     dims: tuple[str, ...]
-    peers: tuple[str, ...] = ()
     scalars: tuple[tuple[str, float], ...] = ()
     along: int | None = 0
 
 
 SAMPLES = {
     "rowdot": Sample(("N", "")),
-    "rowsum": Sample(("M", "N"), ("triton", "cupy")),
-    "rowmax": Sample(("M", "N"), ("cupy",)),
-    "softmax": Sample(("M", "N"), ("triton",)),
+    "rowsum": Sample(("M", "N")),
+    "rowmax": Sample(("M", "N")),
+    "softmax": Sample(("M", "N")),
     "rmsnorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
     "layernorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
-    "sum": Sample(("N",), ("cupy",), along=None),
+    "sum": Sample(("N",), along=None),
     "copy": Sample(("N",)),
     "add": Sample(("N",)),
-    "bias_gelu": Sample(("M", "N"), ("triton",)),
-    "transpose": Sample(("M", "N"), ("triton",), along=1),
+    "bias_gelu": Sample(("M", "N")),
+    "transpose": Sample(("M", "N"), along=1),
     "dequant_u4_manual": Sample(("N", "K")),
     "dequant_u4_parallel": Sample(("N", "K")),
     "dequant_u4_copy": Sample(("N", "K")),
+    "gemm": Sample(("M", "N", "K"), along=None),
 }
 
 
@@ -82,7 +82,7 @@ class Case(NamedTuple):
     @property
     def peers(self) -> tuple[str, ...]:
         written = ("reference",) if self.static and self.name in LAUNCHES else ()
-        return (*written, *ALWAYS, *SAMPLES[self.sample].peers)
+        return (*written, *ALWAYS)
 
     @property
     def impls(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Case(NamedTuple):
 
     def defines(self, source: Source) -> dict[str, int | DType]:
         """What is fixed when the sample is compiled."""
-        generic = {"T": DTYPES[self.dtype]} if "<T: dtype>" in source.text else {}
+        generic = {"T": DTYPES[self.dtype]} if "<T: dtype" in source.text else {}
         return generic | (self.dims if self.static else {})
 
     def aligned(self, source: Source) -> dict[str, bool]:
@@ -152,7 +152,29 @@ LAUNCH = Calls(
      "torch", "torch_empty", "vxc_graph", "torch_graph", "triton"),
 )  # fmt: skip
 FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cupy")) for kind in ("cold", "warm"))
-EVERY: tuple[Case | Calls, ...] = (*CASES, LAUNCH, *FIRST_CALLS)
+
+
+class Tuning(NamedTuple):
+    """A case for whose arrays `vxc.autotune` is to find a configuration (`benching/tuned.py`)."""
+
+    case: Case
+
+    @property
+    def suite(self) -> str:
+        return self.case.suite
+
+    @property
+    def name(self) -> str:
+        return self.case.name
+
+    @property
+    def impls(self) -> tuple[str, ...]:
+        return ("vxc",)
+
+
+TUNINGS = (Tuning(Case("tune", "rowdot", "f32", SHORT)), Tuning(Case("tune", "gemm", "f16", (1024, 1024, 1024))))
+Timed = Case | Calls | Tuning
+EVERY: tuple[Timed, ...] = (*CASES, LAUNCH, *FIRST_CALLS, *TUNINGS)
 SUITES = tuple(dict.fromkeys(case.suite for case in EVERY))
 
 
@@ -174,8 +196,12 @@ def facts(case: Case, made: Compiled) -> dict[str, str]:
     """How the line of `vxc` says what ran: sample, arch, the options of `vxc compile`, and the key of all this."""
     flags = " ".join(f"-D {name}={value}" for name, value in case.defines(made.source).items())
     flags += "".join(f" --aligned {name}={str(lies).lower()}" for name, lies in case.aligned(made.source).items())
-    both = hashlib.sha256(key(made, TIMING).encode() + CLOCK.read_bytes()).hexdigest()[:32]
-    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": both}
+    return {"sample": case.path, "arch": made.target.name, "flags": flags, "key": timed_key(made, TIMING)}
+
+
+def timed_key(made: Compiled, harness: Path) -> str:
+    """As of `gpu_check.py`, for what a file runs and `vxc.runtime.timing` times."""
+    return hashlib.sha256(key(made, harness).encode() + CLOCK.read_bytes()).hexdigest()[:32]
 
 
 def kernel(case: Case, arch: str) -> Kernel:

@@ -45,8 +45,8 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "dequant_u4_manual": dequant_u4,
     "dequant_u4_parallel": dequant_u4,
     "dequant_u4_copy": dequant_u4,
+    "gemm": lambda a, b: a @ b,
 }
-CUPY = {"rowsum": lambda x: x.sum(axis=1), "rowmax": lambda x: x.max(axis=1), "sum": lambda x: x.sum().reshape(1)}
 
 
 def with_torch(case: Case, inputs: list[torch.Tensor]) -> Call:
@@ -74,19 +74,23 @@ def with_inductor(case: Case, inputs: list[torch.Tensor]) -> Call:
 
 
 def with_triton(case: Case, inputs: list[torch.Tensor]) -> Call:
-    from benching.triton_kernels import KERNELS
+    """In the configurations that are fastest for this case."""
+    from benching.triton_kernels import kernels, untuned
 
-    return lambda: KERNELS[case.sample](*inputs)
+    untuned()
+    kernel = kernels(case.static, EPSILON)[case.sample]
+    return lambda: kernel(*inputs)
 
 
 def with_cupy(case: Case, inputs: list[torch.Tensor]) -> Call:
     import cupy
+    from benching.cupy_kernels import kernels
 
-    arrays = [cupy.asarray(x) for x in inputs]
+    arrays, kernel = [cupy.asarray(x) for x in inputs], kernels(EPSILON)[case.sample]
 
     def call() -> Any:
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            return CUPY[case.sample](*arrays)
+            return kernel(*arrays)
 
     return call
 

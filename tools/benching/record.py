@@ -7,20 +7,23 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, compiled, facts
+from benching.cases import CLOCK, EVERY, ROOT, TIMING, Calls, Case, Timed, Tuning, compiled, facts
 
 from vxc.runtime.arrays import write_file
 
 RECORD = ROOT / "tools" / "results" / "bench.jsonl"
 HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
-FILES = {"copy": "triton_kernels.py", "torch": "peers.py", "inductor": "peers.py", "cupy": "peers.py", "triton": "triton_kernels.py",
-         "reference": "reference.py"}  # fmt: skip
+FILES = {
+    "copy": ("triton_kernels.py", "triton_text.py"), "torch": ("peers.py",), "inductor": ("peers.py",), "cupy": ("cupy_kernels.py",),
+    "triton": ("triton_kernels.py", "triton_text.py"), "reference": ("reference.py",),
+}  # fmt: skip
 CALLS = {
     "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/libraries.py", "api/prepared.py")),
     "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
+    "tune": ("tuned.py", ("api/tuned.py", "api/tuning.py", "api/tune_check.py", "api/candidates.py", "api/side_by_side.py")),
 }
-"""By suite of calls: the file that makes them, and those of vxc that they go through."""
+"""By suite: the file that makes its calls, and those of vxc that they go through."""
 CALLED = {
     "launch": ("tools/benching/launches.py", "--aligned x=true --aligned y=true"),
     "start": ("samples/softmax.vx", "-D T=f32 -D N=1024 --aligned x=true --aligned y=true"),
@@ -37,7 +40,7 @@ def line(case: Case, impl: str, ms: float, nbytes: int, relerr: float, device: s
 
 def peer_key(case: Case, impl: str) -> str:
     """Hash of the case and of the files that run it."""
-    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), (HERE / FILES[impl]).read_bytes())
+    texts = (repr(case).encode(), TIMING.read_bytes(), CLOCK.read_bytes(), *((HERE / name).read_bytes() for name in FILES[impl]))
     return hashlib.sha256(b"".join(texts)).hexdigest()[:32]
 
 
@@ -54,6 +57,12 @@ def calls_facts(suite: str, impl: str) -> dict[str, str]:
     return {**({"sample": called, "flags": flags} if impl.startswith("vxc") else {}), "key": calls_key(suite, impl)}
 
 
+def tuning_key(case: Tuning, arch: str) -> str:
+    """Hash of what tunes, and of the sample as it is written."""
+    both = calls_key(case.suite, "vxc") + facts(case.case, compiled(case.case, arch))["key"]
+    return hashlib.sha256(both.encode()).hexdigest()[:32]
+
+
 def identity(row: dict) -> tuple[str, str, str]:
     return row["suite"], row["case"], row["impl"]
 
@@ -62,7 +71,7 @@ def recorded(path: Path = RECORD) -> list[dict]:
     return [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
 
 
-def replaced(old: Iterable[dict], new: Iterable[dict], ran: Collection[Case | Calls], left: Collection[str] = ()) -> list[dict]:
+def replaced(old: Iterable[dict], new: Iterable[dict], ran: Collection[Timed], left: Collection[str] = ()) -> list[dict]:
     """The old lines but those of cases that `ran`, of which implementations in `left` stay, and the new ones, in the order of
     `EVERY`; lines of cases that there are no more go."""
     gone = {(case.suite, case.name) for case in ran}
@@ -79,7 +88,7 @@ def write(rows: Iterable[dict], path: Path = RECORD) -> None:
     write_file(str(path), lambda file: file.write(text.encode()))
 
 
-def stale(rows: Iterable[dict], cases: Iterable[Case | Calls]) -> list[tuple[str, Case | Calls, str]]:
+def stale(rows: Iterable[dict], cases: Iterable[Timed]) -> list[tuple[str, Timed, str]]:
     """(`stale` or `missing`, case, implementation) of each line that is not of this code."""
     have, found = {identity(row): row for row in rows}, []
     for case in cases:
@@ -90,8 +99,10 @@ def stale(rows: Iterable[dict], cases: Iterable[Case | Calls]) -> list[tuple[str
     return found
 
 
-def key_now(case: Case | Calls, row: dict) -> str:
+def key_now(case: Timed, row: dict) -> str:
     """The key that a line of the case would get from this code, for the arch that it was recorded for."""
+    if isinstance(case, Tuning):
+        return tuning_key(case, row["arch"])
     if isinstance(case, Calls):
         return calls_key(case.suite, row["impl"])
     if row["impl"] == "vxc":

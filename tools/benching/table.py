@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from benching.cases import CASES
 from benching.record import RECORD
@@ -22,7 +23,11 @@ EXPECTED = {
     "rmsnorm_f32_8192x8192": 0.98, "layernorm_f32_8192x8192": 0.98, "bias_gelu_f16_8191x8193": 1.9, "transpose_f16_8191x8193": 1.22,
     "transpose_f32_8191x8193": 1.43, "sum_f32_268435456": 0.99, "copy_f32_268435456": 0.99, "add_f32_268435456": 0.99,
 }  # fmt: skip
-COLOURS = {"vxc": "#b2182b", "reference": "#4d4d4d", "torch": "#92c5de", "inductor": "#4393c3", "triton": "#2166ac", "cupy": "#a6dba0"}
+BARS = {
+    "vxc": ("vxc", "#b2182b"), "reference": ("hand-written", "#4d4d4d"), "torch": ("torch", "#fdae61"),
+    "inductor": ("torch.compile", "#4393c3"), "triton": ("Triton", "#1b7837"), "cupy": ("CuPy", "#c2a5cf"),
+}  # fmt: skip
+"""By implementation, how it is called in the chart, and its colour."""
 
 
 def by_case(rows: Iterable[dict]) -> dict[tuple[str, str], dict[str, dict]]:
@@ -74,32 +79,55 @@ def _verdict(cases: list[dict[str, dict]]) -> str:
     )
 
 
-def bars(rows: Iterable[dict]) -> list[tuple[str, dict[str, float]]]:
-    """(label, the time of a copy over that of each implementation) of each case."""
-    return [
-        (f"{case} ({suite})" if suite == "runtime" else case, {i: impls["copy"]["ms"] / impls[i]["ms"] for i in COLOURS if i in impls})
-        for (suite, case), impls in by_case(rows).items()
-        if "copy" in impls
-    ]
+def bars(rows: Iterable[dict]) -> dict[str, list[tuple[str, dict[str, float]]]]:
+    """By suite, of each case its name and the time of a copy over that of each implementation."""
+    found: dict[str, list[tuple[str, dict[str, float]]]] = {}
+    for (suite, case), impls in by_case(rows).items():
+        if "copy" in impls:
+            found.setdefault(suite, []).append((case, {i: impls["copy"]["ms"] / impls[i]["ms"] for i in BARS if i in impls}))
+    return found
 
 
 def plot(rows: Iterable[dict], path: Path) -> None:
-    """A group of bars for each case: 1 is the speed of a plain copy of as many bytes."""
-    import matplotlib
+    """A field for each suite, in it a group of bars for each case: 1 is the speed of a plain copy of as many bytes."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    suites = bars(rows)
+    columns = _columns({suite: len(cases) for suite, cases in suites.items()})
+    most = max(sum(len(suites[suite]) for suite in column) for column in columns)
+    figure = Figure(figsize=(8 * len(columns), 2 + 0.62 * most), layout="constrained")
+    for part, column in zip(figure.subfigures(1, len(columns), squeeze=False)[0], columns, strict=True):
+        fields = part.subplots(len(column), squeeze=False, height_ratios=[len(suites[suite]) for suite in column])[:, 0]
+        for axes, suite in zip(fields, column, strict=True):
+            _draw(axes, suite, suites[suite])
+    handles = [Patch(color=colour, label=label) for label, colour in BARS.values()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(BARS), frameon=False, fontsize=12)
+    figure.supxlabel("speed, where a plain copy of as many bytes is 1 (the line)")
+    figure.savefig(path, dpi=80)
 
-    found = bars(rows)
-    figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.5 * len(found)), layout="constrained")
-    height = 0.85 / len(COLOURS)
-    for place, (impl, colour) in enumerate(COLOURS.items()):
-        at = [(group + place * height, speeds[impl]) for group, (_, speeds) in enumerate(found) if impl in speeds]
-        axes.barh([y for y, _ in at], [x for _, x in at], height, label=impl, color=colour)
+
+def _columns(sizes: dict[str, int]) -> list[list[str]]:
+    """The suites in order, in two columns of about as many cases; one where there is one suite."""
+    first, count = [], 0
+    for suite, size in sizes.items():
+        if first and 2 * (count + size) > sum(sizes.values()) + size:
+            break
+        first.append(suite)
+        count += size
+    return [column for column in (first, list(sizes)[len(first) :]) if column]
+
+
+def _draw(axes: Any, suite: str, cases: list[tuple[str, dict[str, float]]]) -> None:
+    height = 0.86 / len(BARS)
+    for group, (_, speeds) in enumerate(cases):
+        for place, (impl, speed) in enumerate(speeds.items()):
+            at = group + (place - (len(speeds) - 1) / 2) * height
+            axes.barh(at, speed, height, color=BARS[impl][1])
+            if impl == "vxc":
+                axes.text(1.14, at, f"{speed:.2f}", ha="right", va="center", fontsize=8, color=BARS[impl][1])
     axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set_yticks([group + 0.4 for group in range(len(found))], [label for label, _ in found])
-    axes.invert_yaxis()
-    axes.set_xlabel("speed, where a plain copy of as many bytes is 1")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(COLOURS), frameon=False)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    axes.set_title(suite, loc="left", fontweight="bold")
+    axes.set_yticks(range(len(cases)), [case for case, _ in cases])
+    axes.set_ylim(len(cases) - 0.5, -0.5)
+    axes.set_xlim(0, 1.15)

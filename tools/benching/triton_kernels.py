@@ -1,97 +1,146 @@
-"""Kernels as one writes them in Triton: a row or a tile to a program, masks at the edges, nothing tuned but the number of warps."""
+"""What a case is in Triton: launches of the kernels of `triton_text.py`, compiled ahead where that is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
-LONGEST = 16384  # elements of a row that one program holds
+from benching import triton_text as text
+
+LONGEST = 16384  # elements of a row that one program goes through
 PARTS = 128  # programs that share a longer row
+Size = Callable[[int], Any]  # how the length of a row is given to a kernel: as a number, or as part of its text
+Call = Callable[..., torch.Tensor]
+_compiles_only = False
 
 
-@triton.jit
-def _copy(x, y, count, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(x + at, mask=at < count), mask=at < count)
+def _start(kernel: Any, grid: Any, *arguments: Any, **meta: Any) -> None:
+    """Launches a kernel, or compiles what launching it would need."""
+    if _compiles_only:
+        kernel.warmup(*arguments, grid=grid, **meta)
+    else:
+        kernel[grid](*arguments, **meta)
 
 
-@triton.jit
-def _softmax(x, y, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    inside = at < columns
-    values = tl.load(x + row * columns + at, mask=inside, other=-float("inf")).to(tl.float32)
-    e = tl.exp(values - tl.max(values, axis=0))
-    tl.store(y + row * columns + at, e / tl.sum(e, axis=0), mask=inside)
+@contextmanager
+def compiling_only() -> Iterator[None]:
+    """Calls compile every configuration into Triton's cache on disk, and launch nothing."""
+    global _compiles_only
+    _compiles_only = True
+    try:
+        yield
+    finally:
+        _compiles_only = False
 
 
-@triton.jit
-def _rowsum(x, s, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    at = tl.arange(0, BLOCK)
-    inside = (row[:, None] < rows) & (at[None, :] < columns)
-    values = tl.load(x + row[:, None] * columns + at[None, :], mask=inside, other=0.0).to(tl.float32)
-    tl.store(s + row, tl.sum(values, axis=1), mask=row < rows)
-
-
-@triton.jit
-def _bias_gelu(x, b, y, count, columns, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    u = tl.load(x + at, mask=inside).to(tl.float32) + tl.load(b + at % columns, mask=inside).to(tl.float32)
-    tl.store(y + at, 0.5 * u * (1.0 + libdevice.tanh(0.7978845608028654 * (u + 0.044715 * u * u * u))), mask=inside)
-
-
-@triton.jit
-def _transpose(x, y, rows, columns, TILE: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
-    tile = tl.load(x + row[:, None] * columns + column[None, :], mask=(row[:, None] < rows) & (column[None, :] < columns))
-    tl.store(y + column[:, None] * rows + row[None, :], tl.trans(tile), mask=(column[:, None] < columns) & (row[None, :] < rows))
+def untuned() -> None:
+    """What was chosen is forgotten, so that the next call of each kernel tries its configurations on its own arrays."""
+    for kernel in text.TUNED:
+        kernel.cache.clear()
 
 
 def copy(x: torch.Tensor) -> torch.Tensor:
     """16 bytes of f32 to a thread."""
     y = torch.empty_like(x)
-    _copy[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024, num_warps=8)
+    _start(text.copy, (triton.cdiv(x.numel(), 1024),), x, y, x.numel(), BLOCK=1024, num_warps=8)
     return y
+
+
+def _blocks(count: int) -> Callable[[dict[str, int]], tuple[int]]:
+    return lambda meta: (triton.cdiv(count, meta["BLOCK"]),)
+
+
+def tuned_copy(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    _start(text.tuned_copy, _blocks(x.numel()), x, y, x.numel())
+    return y
+
+
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = torch.empty_like(x)
+    _start(text.add, _blocks(x.numel()), x, y, z, x.numel())
+    return z
+
+
+def bias_gelu(size: Size) -> Call:
+    def call(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        _start(text.bias_gelu, _blocks(x.numel()), x, b, y, x.numel(), size(x.shape[1]))
+        return y
+
+    return call
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    y, block = torch.empty_like(x), triton.next_power_of_2(x.shape[1])
-    _softmax[(x.shape[0],)](x, y, x.shape[1], BLOCK=block, num_warps=_warps(block))
-    return y
-
-
-def rowsum(x: torch.Tensor) -> torch.Tensor:
-    """Rows longer than LONGEST are cut into PARTS, whose sums are added by a second launch."""
-    if x.shape[1] > LONGEST:
-        return rowsum(rowsum(x.view(x.shape[0] * PARTS, -1)).view(x.shape[0], PARTS))
-    s, block = torch.empty(x.shape[0], device=x.device), triton.next_power_of_2(x.shape[1])
-    rows = max(1, 4096 // block)
-    _rowsum[(triton.cdiv(x.shape[0], rows),)](x, s, *x.shape, ROWS=rows, BLOCK=block, num_warps=_warps(rows * block))
-    return s
-
-
-def bias_gelu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In one configuration, for a first call."""
     y = torch.empty_like(x)
-    _bias_gelu[(triton.cdiv(x.numel(), 1024),)](x, b, y, x.numel(), x.shape[1], BLOCK=1024)
+    _start(text.softmax, (x.shape[0],), x, y, *x.shape, ROWS=1, BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=4)
     return y
+
+
+def by_rows(kernel: Any, size: Size, *numbers: float) -> Call:
+    """A kernel that gives rows of the shape of its first input, and whose programs hold whole rows."""
+
+    def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]),)  # noqa: E731
+        _start(kernel, grid, x, *others, y, x.shape[0], size(x.shape[1]), *numbers, BLOCK=triton.next_power_of_2(x.shape[1]))
+        return y
+
+    return call
+
+
+def folded(kernel: Any, size: Size) -> Call:
+    """A kernel that gives a number for each row."""
+
+    def call(*inputs: torch.Tensor) -> torch.Tensor:
+        rows, columns = inputs[0].shape
+        padded, s = triton.next_power_of_2(columns), torch.empty(rows, device=inputs[0].device)
+        grid = lambda meta: (triton.cdiv(rows, meta["SIZE"] // min(meta["WIDTH"], padded)),)  # noqa: E731
+        _start(kernel, grid, *inputs, s, rows, size(columns), PADDED=padded)
+        return s
+
+    return call
+
+
+def rowsum(size: Size) -> Call:
+    """Rows longer than LONGEST are cut into PARTS, whose sums are added by a second launch."""
+    short = folded(text.rowsum, size)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return short(x) if x.shape[1] <= LONGEST else call(call(x.view(x.shape[0] * PARTS, -1)).view(x.shape[0], PARTS))
+
+    return call
 
 
 def transpose(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
-    _transpose[(triton.cdiv(x.shape[0], 64), triton.cdiv(x.shape[1], 64))](x, y, *x.shape, TILE=64)
+    grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"]))  # noqa: E731
+    _start(text.transpose, grid, x, y, *x.shape)
     return y
 
 
-def _warps(elements: int) -> int:
-    """16 elements to a thread, in 4 to 16 warps."""
-    return min(16, max(4, elements // 512))
+def dequant_u4(b: torch.Tensor) -> torch.Tensor:
+    """u8[N//my, K//mk, my, mk//2] to f16[N, K]."""
+    n, k, my, half = b.shape
+    w = torch.empty(n * my, k * 2 * half, dtype=torch.float16, device=b.device)
+    grid = lambda meta: (n, triton.cdiv(k * half, meta["BYTES"]))  # noqa: E731
+    _start(text.dequant_u4, grid, b, w, w.shape[1], MY=my, HALF=half)
+    return w
 
 
-KERNELS: dict[str, Any] = {"softmax": softmax, "rowsum": rowsum, "bias_gelu": bias_gelu, "transpose": transpose}
+def kernels(static: bool, eps: float) -> dict[str, Call]:
+    """By sample. `static`: the length of a row is part of what is compiled."""
+    size: Size = tl.constexpr if static else int
+    total = rowsum(size)
+    return {
+        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "sum": lambda x: total(x.view(1, -1)),
+        "softmax": by_rows(text.tuned_softmax, size), "rmsnorm": by_rows(text.rmsnorm, size, eps),
+        "layernorm": by_rows(text.layernorm, size, eps), "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size),
+        "transpose": transpose, "dequant_u4_manual": dequant_u4, "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,
+    }  # fmt: skip

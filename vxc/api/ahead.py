@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from vxc.api.arguments import matched
-from vxc.api.calls import Calls
+from vxc.api.calls import Calls, Fitted
 from vxc.api.errors import WrongTypeError, translated
 from vxc.api.libraries import offers
 from vxc.api.signatures import Parameter, Signature
@@ -51,10 +51,6 @@ def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any])
     for name, given in matches.items():
         given.read(name)
     for name, given in matches.items():
-        rank = len(declared[name].dims)
-        if len(given.shape) != rank:
-            message = f"`{name}` is described with {len(given.shape)} dimensions, and is declared with {rank}"
-            raise VxcError(Diagnostic("E0705", message, help=f"give a shape of {rank} sizes"))
         dtype = given.dtype or DTYPES.get(declared[name].dtype)
         if dtype is None:
             message = f"`{name}` is of the generic dtype {declared[name].dtype}, and its shape alone is given"
@@ -195,8 +191,20 @@ class Compiled:
             return shown.explained(self.made, self._shapes)
 
 
-def compiled_ahead(calls: Calls, specialisation: Specialisation, views: Mapping[str, ArrayView], arch: str) -> Compiled:
+def ranked(fit: Fitted) -> Fitted:
+    """The same. Raises `VxcError` E0705 for an array of another number of dimensions than is declared."""
+    for param in fit.calls.params:
+        rank, given = len(param.dims), len(fit.views[param.name].shape) if param.name in fit.views else len(param.dims)
+        if given != rank:
+            message = f"`{param.name}` is described with {given} dimensions, and is declared with {rank}"
+            raise VxcError(Diagnostic("E0705", message, help=f"give a shape of {rank} sizes"))
+    return fit
+
+
+def compiled_ahead(fit: Fitted, arch: str) -> Compiled:
     """Compiled now, so that what is wrong is said now; nothing is wrong with what is in the cache. Raises `VxcError`."""
+    calls, views = fit.calls, fit.views
+    specialisation = calls.specialise(views)
     described = {name: Described(view.shape, view.dtype.numpy_name) for name, view in views.items()}
     check_described(calls.plan(specialisation, arch), described, calls.recipe.source)
     return Compiled(calls, specialisation, views, arch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
@@ -134,50 +133,6 @@ def jit(
         return made(function)
 
 
-_ELEMENT = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*")
-
-
-def elementwise(signature: str, expression: str, *, name: str = "elementwise", target: str | Target | None = None) -> Kernel:
-    """A kernel over arrays of one length: `vxc.elementwise("x: f32, y: f32 -> f32", "x * x + y")`; its output is `result`.
-
-    They have one dimension: pass `x.reshape(-1)` of others. A number is written into the expression. Raises `CompileError`.
-    """
-    with translated():
-        expect("the `signature` of vxc.elementwise", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
-        expect("the `expression` of vxc.elementwise", expression, str, "a str such as 'x * y'")
-        inputs, into = _signature(signature)
-        body = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
-        arrays = "".join(f"{x}: {dtype}[N], " for x, dtype in inputs)
-        text = f"kernel {name}({arrays}out result: {into}[N]) {{\n    parallel i in N {{ result[i] = {body}; }}\n}}\n"
-        return _chosen(Source(f"<{name}>", text), None, target, False, None)
-
-
-def reduction(signature: str, expression: str, op: str = "sum", *, name: str = "reduction", target: str | Target | None = None) -> Kernel:
-    """A kernel over rows: `vxc.reduction("x: f32, y: f32 -> f32", "x * y")` gives for arrays of shape [M, N] the sums of M rows.
-
-    `op` is a reduction of the language: sum, prod, max, min, absmax, any, all, argmax, argmin. Its output is `result`, of shape [M].
-    Raises `CompileError`.
-    """
-    with translated():
-        expect("the `signature` of vxc.reduction", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
-        expect("the `expression` of vxc.reduction", expression, str, "a str such as 'x * y'")
-        inputs, into = _signature(signature)
-        row = re.sub(r"\b([^\W\d]\w*)\b(?!\s*\()", lambda m: f"{m[1]}[i]" if m[1] in dict(inputs) else m[1], expression)
-        arrays = "".join(f"{x}: {dtype}[M, N], " for x, dtype in inputs)
-        text = f"kernel {name}({arrays}out result: {into}[M]) {{\n    parallel i in M {{ result[i] = {op}({row}); }}\n}}\n"
-        return _chosen(Source(f"<{name}>", text), None, target, False, None)
-
-
-def _signature(text: str) -> tuple[list[tuple[str, str]], str]:
-    """`x: f32, y: f32 -> f32` as inputs and the dtype of the output. Raises `VxcError` E0107."""
-    before, arrow, result = text.partition("->")
-    inputs = [_ELEMENT.fullmatch(part) for part in before.split(",")]
-    if not arrow or None in inputs or not re.fullmatch(r"\s*\w+\s*", result):
-        hint = "write it as in `x: f32, y: f32 -> f32`"
-        raise VxcError(Diagnostic("E0107", f"`{text}` is no signature", help=hint))
-    return [(found["name"], found["type"]) for found in inputs if found], result.strip()
-
-
 def _chosen(source: Source, name: str | None, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Kernel:
     found = _module(source, target, debug, maxrregcount)
     if name is None:
@@ -189,14 +144,14 @@ def _chosen(source: Source, name: str | None, target: str | Target | None, debug
 
 
 def _module(source: Source, target: str | Target | None, debug: bool, maxrregcount: int | None) -> Module:
-    arch, maxrregcount = arch_named(target), _cap(maxrregcount)
+    arch, maxrregcount = arch_named(target), register_cap(maxrregcount)
     expect("`debug`", debug, bool, "True or False")
     kernels, alone = signatures(source)
     recipes = {kernel.name: Recipe(source, kernel.name, (), debug, maxrregcount, alone=alone) for kernel in kernels}
     return Module(source, {kernel.name: Kernel(recipes[kernel.name], kernel, arch) for kernel in kernels})
 
 
-def _cap(registers: Any) -> int | None:
+def register_cap(registers: Any) -> int | None:
     """What `maxrregcount` says, and where it is None the environment. Raises `VxcError` E0709."""
     what, read = "`maxrregcount`", operator.index
     if registers is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
@@ -48,8 +49,21 @@ class Checked:
     repeatable: bool
 
 
+@record
+class Fitted:
+    """The arrays of a call as a kernel declares them. `calls` are those of that kernel; `shapes` has the shape of each missing output that
+    is allocated otherwise than it is declared.
+    """
+
+    calls: Calls
+    views: Mapping[str, ArrayView]
+    shapes: Mapping[str, tuple[int, ...]]
+
+
 class Calls:
-    """What one kernel has compiled and prepared."""
+    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others."""
+
+    renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialiser: Specialiser, target: str | None) -> None:
         self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialiser, target
@@ -63,6 +77,12 @@ class Calls:
         """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
         options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
         return {name: value for name, value in keywords.items() if name not in options}, options
+
+    def fitted(self, views: Mapping[str, ArrayView]) -> Fitted:
+        """An array of no dimensions has one element: it is taken with as many dimensions as are declared, each of size 1."""
+        ranks = {p.name: len(p.dims) for p in self.params if p.name in views and not views[p.name].shape}
+        ones = {name: replace(views[name], shape=(1,) * rank, strides=(1,) * rank) for name, rank in ranks.items()}
+        return Fitted(self, {**views, **ones} if ones else views, {})
 
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""
@@ -108,15 +128,19 @@ class Calls:
         device = place_of(driver, arrays, views)
         queue = asked if asked is not None else library.stream(library.imported)(device) if library else 0
         scalars = {name: value for name, value in given.items() if name not in views}
+        fit = self.fitted(views)
         driver.adopt(device)
         with driver.active(device):
-            prepared = self._find(driver, device, queue, views, scalars)
+            prepared = fit.calls._find(driver, device, queue, fit, scalars)
             outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
-            views |= {name: view(array, name) for name, array in outs.items()}
+            if outs:
+                views |= {name: view(array, name) for name, array in outs.items()}
+                fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
-                prepared = self._find(driver, device, queue, views, scalars)
+                prepared = fit.calls._find(driver, device, queue, fit, scalars)
+        self.deciding |= fit.calls.deciding
         declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
-        placed = {name: found.upwards for name, found in views.items()}
+        placed = {name: found.upwards for name, found in fit.views.items()}
         for name, param in declared.items():
             check_view(param, placed[name])
         check_addresses(prepared.arrays, placed)
@@ -139,29 +163,29 @@ class Calls:
         if status is not call.prepared.success:
             raise driver.failed("cuLaunchKernelEx", status)
 
-    def _find(
-        self, driver: Driver, device: int, queue: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]
-    ) -> Prepared:  # fmt: skip
+    def _find(self, driver: Driver, device: int, queue: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
         """What an earlier call with such arguments prepared, else newly made."""
-        found = self._prepared.get(self._key(device, views, scalars))
+        found = self._prepared.get(self._key(device, fit, scalars))
         if found is not None:
             return found
         if driver.capturing(queue):
             message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
             hint = "make one such call before the capture, which compiles the kernel and loads it"
             raise VxcError(Diagnostic("E0718", message, help=hint))
-        made = self._prepare(driver, device, views, scalars)
+        made = self._prepare(driver, device, fit, scalars)
         self.deciding |= made.deciding
         if len(self._prepared) >= _LIMIT:
             self._prepared.clear()
-        self._prepared[self._key(device, views, scalars)] = made
+        self._prepared[self._key(device, fit, scalars)] = made
         return made
 
-    def _key(self, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> tuple:
-        arrays = tuple((n, v.shape, v.strides, v.dtype, v.itemsize, v.readonly, v.span[0] % VECTOR == 0) for n, v in views.items())
-        return device, arrays, tuple((name, repr(scalars.get(name))) for name in sorted(self.deciding))
+    def _key(self, device: int, fit: Fitted, scalars: Mapping[str, Any]) -> tuple:
+        views = fit.views.items()
+        arrays = tuple((n, v.shape, v.strides, v.dtype, v.itemsize, v.readonly, v.span[0] % VECTOR == 0) for n, v in views)
+        return device, arrays, tuple(fit.shapes.items()), tuple((name, repr(scalars.get(name))) for name in sorted(self.deciding))
 
-    def _prepare(self, driver: Driver, device: int, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> Prepared:
+    def _prepare(self, driver: Driver, device: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
+        views = fit.views
         for name, found in views.items():
             check_spread(name, found, next(p.mode for p in self.params if p.name == name))
         made = self.built(self.specialise(views), self.target or arch_of(driver, device))
@@ -178,6 +202,7 @@ class Calls:
         for step in calls.launches:
             check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
         extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
+        outs = [replace(o, shape=fit.shapes.get(o.name, o.shape)) for o in outs]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
 
 

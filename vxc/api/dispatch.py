@@ -67,7 +67,8 @@ class Dispatched(partial):
                 return  # of a key they were no good part: 0.0 is -0.0 there
             packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
             place = cuda().device_of if device_count(cuda()) > 1 else None
-            front = Front(self._calls.params, library, self._calls.deciding, packers, self._general, cuda().raw_launch(), place)
+            renamed = translated(self._calls.recipe.name)(self._calls.renamed) if self._calls.renamed else None
+            front = Front(self._calls.params, library, self._calls.deciding, packers, self._general, cuda().raw_launch(), place, renamed)
             self._fronts[library.module] = front
         front.remember(dict(call.given), call.prepared)
         if front is not self._installed:

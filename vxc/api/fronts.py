@@ -59,16 +59,16 @@ def _unlike(*_: Any) -> bool:
 class Front:
     """`call` is the function; `remember` has it know a call. `deciding` names scalars that are part of the key, `packers` the functions
     that scalars go through which `struct` does not pack as they are. `general(args, keywords)` is a call in full. `place`, from
-    an address to its device, is None where there is one device.
+    an address to its device, is None where there is one device. `renamed` gives keywords their parameters' names, None if they have them.
     """
 
     def __init__(
         self, params: Sequence[Parameter], library: Library, deciding: frozenset[str], packers: Mapping[str, Callable],
-        general: Callable, raw_launch: tuple[Callable, Any], place: Callable[[int], int] | None,
+        general: Callable, raw_launch: tuple[Callable, Any], place: Callable[[int], int] | None, renamed: Callable | None,
     ) -> None:  # fmt: skip
         self.deciding = deciding
         self._params, self._library, self._module = params, library, library.imported
-        self._packers, self._several = packers, place is not None
+        self._packers, self._several, self._renames = packers, place is not None, renamed is not None
         self._same = None if deciding else library.same(self._module)  # which says nothing of numbers
         self._records: tuple[dict, dict] = ({}, {})
         self.text = "\n".join(self._text())
@@ -77,7 +77,7 @@ class Front:
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
             "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
-            "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
+            "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": raw_launch[0], "_success": raw_launch[1], **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -161,6 +161,7 @@ class Front:
         inputs = [p.name for p in self._given(1)]
         return [
             "def _otherwise(values, more, others):",
+            *(["    others = _renamed(others)"] if self._renames else []),
             "    args = [value for value in values if value is not _missing]",
             f"    given = dict(zip({names!r}, args))",
             "    if others and not more and given.keys().isdisjoint(others):",

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from vxc.api.calls import Calls, check_spread
+from vxc.api.calls import Calls, Fitted, check_spread
 from vxc.api.devices import arch_of, cuda, default_arch
 from vxc.api.errors import UnwrittenWarning
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
@@ -31,12 +32,14 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
     arrays = _arrays(given, CPU)
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.compiled(calls.specialise(dense_views(views)), calls.target or DEFAULT_ARCH)
-    _check_outputs(made.tile, views)
+    fit = calls.fitted(views)
+    made = fit.calls.compiled(fit.calls.specialise(dense_views(fit.views)), calls.target or DEFAULT_ARCH)
+    _check_outputs(made.tile, fit.views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
-        found = run_flat(made.tile, arrays, scalars, source=made.source)
-        results = _results(calls, given, arrays, found)
+        seen = _seen(arrays, fit)
+        found = run_flat(made.tile, seen, scalars, source=made.source)
+        results = _results(calls, given, seen, found, fit)
     for name, count in ((name, n) for name, n in found.unwritten.items() if name not in arrays):  # those given keep what they held
         few = f"{count:,} of {found[name].size:,} elements of `{name}`"
         warnings.warn(f"{calls.recipe.name} stores nothing to {few}: they may hold anything", UnwrittenWarning, stacklevel=_CALLER)
@@ -48,20 +51,23 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     driver = cuda()
     arrays = _arrays(given, device)
     views = {name: view(array, name) for name, array in arrays.items()}
-    made = calls.built(calls.specialise(dense_views(views)), calls.target or arch_of(driver, device))
-    _check_outputs(made.plan, views)
+    fit = calls.fitted(views)
+    made = fit.calls.built(fit.calls.specialise(dense_views(fit.views)), calls.target or arch_of(driver, device))
+    _check_outputs(made.plan, fit.views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
-        return _results(calls, given, arrays, run_numpy(made, arrays, scalars, device=device))
+        seen = _seen(arrays, fit)
+        return _results(calls, given, seen, run_numpy(made, seen, scalars, device=device), fit)
 
 
 def check(calls: Calls, given: Mapping[str, Any], device: str | int) -> None:
     """Refuses what such a call refuses before it runs; no device is needed."""
     arrays = _arrays(given, device)
     views = {name: view(array, name) for name, array in arrays.items()}
-    dense, arch = dense_views(views), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
-    plan = calls.plan(calls.specialise(dense), arch)
-    _check_outputs(plan, views)
+    fit = calls.fitted(views)
+    dense, arch = dense_views(fit.views), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
+    plan = fit.calls.plan(fit.calls.specialise(dense), arch)
+    _check_outputs(plan, fit.views)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
     schedule(plan, bind_plan(plan, described(dense, declared), scalars, source=calls.recipe.source), calls.recipe.source)
@@ -103,13 +109,22 @@ def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
     return {name: replace(v, ptr=0, strides=row_major(v.shape)) for name, v in views.items()}
 
 
-def _results(calls: Calls, given: Mapping[str, Any], arrays: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
+def _seen(arrays: Mapping[str, np.ndarray], fit: Fitted) -> dict[str, np.ndarray]:
+    """The arrays as the kernel declares them: the same memory."""
+    strides = {name: [step * array.itemsize for step in fit.views[name].strides] for name, array in arrays.items()}
+    return {name: as_strided(array, fit.views[name].shape, strides[name]) for name, array in arrays.items()}
+
+
+def _results(
+    calls: Calls, given: Mapping[str, Any], arrays: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], fit: Fitted
+) -> tuple[Any, ...]:
     """What was computed, written into the arrays of the call; those that it left out are new ones, of the library of the others."""
     for name, value in found.items():
         if name in arrays:
             arrays[name][...] = value
     like = library_of(given.values())
-    return tuple(given[p.name] if p.name in given else _new(like, found[p.name]) for p in calls.params if p.mode == "out")
+    new = {n: array.reshape(fit.shapes.get(n, array.shape)) for n, array in found.items() if n not in given}
+    return tuple(given[p.name] if p.name in given else _new(like, new[p.name]) for p in calls.params if p.mode == "out")
 
 
 def _new(library: Library | None, array: np.ndarray) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from vxc.api.ahead import Compiled, compiled_ahead, views_of
+from vxc.api.ahead import Compiled, compiled_ahead, ranked, views_of
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls
 from vxc.api.compiling import Specialiser, signatures
@@ -25,10 +25,11 @@ class Kernel(Dispatched):
 
     `kernel(*args, **keywords)` runs it. Positional arguments are all parameters in order, or all that are not `out`; the rest goes by
     name. Arrays are torch tensors, CuPy, PyCUDA and Numba arrays, anything with `__cuda_array_interface__` or `__dlpack__`, all on one
-    device, or all NumPy arrays, which are copied there and back. A missing `out` array is allocated in the library of the others.
-    The call gives the `out` arrays: None, one, or a tuple. It returns at once; the kernel runs on the current stream of the
-    arrays' library. `stream=` names another (an object of that library, or a raw handle); `device="cpu"` interprets the kernel
-    on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are copied.
+    device, or all NumPy arrays, which are copied there and back; one of shape () is taken where one element is declared, as `f32[1]`. A
+    missing `out` array is allocated in the library of the others. The call gives the `out` arrays: None, one, or a tuple. It returns at
+    once; the kernel runs on the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw
+    handle); `device="cpu"` interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are
+    copied.
 
     Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
     """
@@ -69,12 +70,20 @@ class Kernel(Dispatched):
             for name in values:
                 self._check_known(name)
             named = {name: fixed(self._signature, name, value) for name, value in values.items()}
-        return Kernel(self._calls.recipe.defining(named), self._signature, self._calls.target)
+        return self._with(self._calls.recipe.defining(named))
+
+    def _with(self, recipe: Recipe) -> Kernel:
+        """The same kernel, compiled otherwise."""
+        return Kernel(recipe, self._signature, self._calls.target)
+
+    def _definable(self) -> tuple[set[str], bool]:
+        """The names of generics and dimensions in the headers of the file, and whether it imports no other."""
+        kernels, alone = signatures(self._calls.recipe.source)
+        return {name for k in kernels for name in (*k.sizes, *dict(k.generics))}, alone
 
     def _check_known(self, name: str) -> None:
         """Refuses a name that no header of the file has (E0229). What imported files have shows when the kernel is called."""
-        kernels, alone = signatures(self._calls.recipe.source)
-        known = {name for k in kernels for name in (*k.sizes, *dict(k.generics))}
+        known, alone = self._definable()
         if alone and name not in known:
             message = f"`{name}` is defined, and nothing in the file is a generic or dimension of that name"
             raise VxcError(Diagnostic("E0229", message, help=f"there are {listed(sorted(known))}" if known else "it has none"))
@@ -105,7 +114,13 @@ class Kernel(Dispatched):
         from vxc.api.torch_ops import operator
 
         with translated(self.name):
-            return operator(self, self._calls.recipe, self._signature, name, out)
+            return operator(self, self._signature, self._out_shapes(), name, out)
+
+    def _out_shapes(self) -> Callable[..., Any]:
+        """What works out `out` arrays, as `torch_ops.Shapes` does."""
+        from vxc.api.torch_ops import Shapes
+
+        return Shapes(self._calls.recipe, self._signature)
 
     def compile(self, /, *shapes: Any, target: str | Target | None = None, **named: Any) -> Compiled:
         """The kernel compiled ahead of time, with no GPU needed, for arrays of these shapes and dtypes.
@@ -120,9 +135,8 @@ class Kernel(Dispatched):
         if "target" in self._calls.names and target is not None:
             named, target = {**named, "target": target}, None
         with translated(self.name):
-            views = views_of(self._signature, shapes, named)
-            arch = arch_named(target) or self._calls.target or default_arch()
-            return compiled_ahead(self._calls, self._calls.specialise(views), views, arch)
+            fit = ranked(self._calls.fitted(views_of(self._signature, shapes, named)))
+            return compiled_ahead(fit, arch_named(target) or self._calls.target or default_arch())
 
 
 def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:

@@ -72,6 +72,8 @@ class Shapes:
 
     def __call__(self, arrays: Mapping[str, tuple[DType, Shape]], scalars: Mapping[str, Any]) -> dict[str, tuple[DType, Shape]]:
         """By name, dtype and shape. Raises `VxcError` E0705 for arrays of another rank, E0714 where a size does not follow."""
+        ranks = {p.name: len(p.dims) for p in self._kernel.params}
+        arrays = {name: (dtype, shape or (1,) * ranks[name]) for name, (dtype, shape) in arrays.items()}  # as `fitted` of calls
         views = {name: ArrayView(0, shape, (), dtype, dtype.bytes, False, "cuda") for name, (dtype, shape) in arrays.items()}
         plain = sizes(self._kernel, {name: view.shape for name, view in views.items()})
         constant = {**{n: size for n, size in plain.items() if n in self._kernel.declared}, **generics_of(self._kernel, views)}
@@ -110,17 +112,19 @@ def _shape(array: typed.Array, known: dict[typed.Symbol, dims.Form]) -> Shape:
     return shape
 
 
-def operator(kernel: Callable[..., Any], recipe: Recipe, declared: Signature, name: str, out: bool) -> Any:
-    """Registers the operator. Raises `VxcError` E0605, E0708 for a kernel that takes no arrays, E0709 for a name that is none."""
+def operator(kernel: Callable[..., Any], declared: Signature, shapes: Callable[..., Any], name: str, out: bool) -> Any:
+    """Registers the operator; `shapes` is called as `Shapes`. Raises `VxcError` E0605, E0708 for a kernel that takes no arrays, E0709 for a
+    name that is none.
+    """
     expect("the `name` of as_torch_op", name, str, "a str such as 'mylib::softmax'")
     if not _NAME.fullmatch(name):
         message = f"`{name}` is no name of a torch operator"
         raise VxcError(Diagnostic("E0709", message, help="write it as namespace::name, such as mylib::softmax"))
     taken = [p for p in declared.params if out or p.mode != "out"]
     if not any(p.array for p in taken):
-        message = f"`{recipe.name}` takes no arrays, and so an operator could not tell on which device to run"
+        message = f"`{declared.name}` takes no arrays, and so an operator could not tell on which device to run"
         raise VxcError(Diagnostic("E0708", message, help="have it take its outputs: as_torch_op(name, out=True), or declare them inout"))
-    torch, shapes = imported(), Shapes(recipe, declared)
+    torch = imported()
 
     def run(*arguments: Any) -> Any:
         on_cpu = all(x.device.type == "cpu" for x, p in zip(arguments, taken) if p.array)
@@ -128,7 +132,7 @@ def operator(kernel: Callable[..., Any], recipe: Recipe, declared: Signature, na
         return None if out else result
 
     def fake(*arguments: Any) -> Any:
-        with translated(recipe.name):
+        with translated(declared.name):
             tensors = {p.name: x for p, x in zip(taken, arguments) if p.array}
             scalars = {p.name: x for p, x in zip(taken, arguments) if not p.array}
             found = shapes({n: (dtype_of(torch, x, n), tuple(x.shape)) for n, x in tensors.items()}, scalars)

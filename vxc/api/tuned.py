@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vxc.api import tune_record
-from vxc.api.ahead import Compiled, views_of
+from vxc.api.ahead import Compiled, ranked, views_of
 from vxc.api.arguments import matched
 from vxc.api.candidates import Config, Constraint, Value, candidates
 from vxc.api.compiling import dense
 from vxc.api.devices import arch_named, cuda, default_arch, device_count, named_device
 from vxc.api.errors import expect, translated
+from vxc.api.families import OneLine
 from vxc.api.kernels import Kernel
 from vxc.api.libraries import is_array
 from vxc.api.problems import Problem, idle, problem_of
@@ -102,7 +103,8 @@ class Tuned:
         if "target" in self._kernel._calls.names and target is not None:
             named, target = {**named, "target": target}, None
         with translated(self.name):
-            views = self._inputs(views_of(self._kernel._signature, shapes, named))
+            fit = ranked(self._kernel._calls.fitted(views_of(self._kernel._signature, shapes, named)))
+            views = self._inputs(fit.views)
             arch = arch_named(target) or self._kernel._calls.target or default_arch()
             found = self._known(views, "" if unavailable() else cuda().device_name(0), arch)
             if found is None:
@@ -117,7 +119,7 @@ class Tuned:
         from vxc.api.torch_ops import operator
 
         with translated(self.name):
-            return operator(self, self._kernel._calls.recipe, self._kernel._signature, name, out)
+            return operator(self, self._kernel._signature, self._kernel._out_shapes(), name, out)
 
     def report(self) -> str:
         """For each class of shapes in use, what was chosen, and of every configuration its time, or why it was not timed."""
@@ -167,6 +169,7 @@ class Tuned:
         calls = self._kernel._calls
         given = matched(self.name, calls.params, args, keywords)
         problem = problem_of(given, calls.target, device)
+        problem = replace(problem, views=calls.fitted(problem.views).views)
         inputs = self._inputs(problem.views)
         about = self._about(inputs, problem.cuda.device_name(problem.device), problem.arch)
         with self._lock:
@@ -283,6 +286,9 @@ def autotune(
     """
     with translated():
         expect("what vxc.autotune tunes", kernel, Kernel, "a vxc kernel")
+        if isinstance(kernel, OneLine):
+            message = f"`{kernel.name}` is of one line, and becomes another kernel for each way in which arrays broadcast"
+            raise untunable(message, "write the kernel for the shapes in question, as a vxc.kernel")
         configs = candidates(kernel._signature, axes_of(axes, more), where)
         tuned = Tuned(kernel, configs, options_of(kernel.name, kernel._calls.params, sample, reference, rounds, seconds))
         if record is not None:

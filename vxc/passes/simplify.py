@@ -299,3 +299,4 @@ def run(plan: Plan, context: Context) -> Plan:
 
 SIMPLIFY = Pass("simplify", run, "fold constants, share common subexpressions, drop what is unused")
 SIMPLIFY_THREADS = replace(SIMPLIFY, name="simplify-threads", doc="simplify what lower-to-threads spelled out", needs=("thread",))
+SIMPLIFY_WIDENED = replace(SIMPLIFY_THREADS, name="simplify-widened", doc="simplify what wide accesses left of loops")

@@ -10,7 +10,7 @@ call of `in_turns` compare, and those of two do not.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,19 +28,30 @@ class Stopwatch:
 
     def __init__(self, cuda: Driver, flushed: int, stream: int) -> None:
         self._cuda, self._flushed, self._stream = cuda, flushed, stream
-        self._events: list[tuple[Any, Any]] = []
+        self._events: list[Any] = []
 
     def milliseconds(self, run: Run, warmup: float = WARMUP, rep: float = REP) -> float:
         """The median of as many runs as take `rep` milliseconds, flushes included, after `warmup` milliseconds of them."""
-        each = self._one(run, _FIRST) / _FIRST
+        return self.ends((run,), warmup, rep)[0]
+
+    def ends(self, runs: Sequence[Run], warmup: float = WARMUP, rep: float = REP) -> list[float]:
+        """When each of some runs that follow one another ends, in milliseconds from the begin of the first: medians as above, over turns
+        that each give all of them, so that none is less than the one before it.
+        """
+
+        def turn() -> None:
+            for run in runs:
+                run()
+
+        each = self._one(turn, _FIRST) / _FIRST
         for _ in range(max(1, int(warmup / each))):
             self._flush()
-            run()
-        return statistics.median(self._times(run, max(1, int(rep / each))))
+            turn()
+        return [statistics.median(times) for times in zip(*self._times(runs, max(1, int(rep / each))))]
 
     def _one(self, run: Run, count: int) -> float:
         """Milliseconds that so many runs take, flushes included; more than 0."""
-        start, end = self._pairs(1)[0]
+        start, end = self._marks(2)
         run()
         self._cuda.record(start, self._stream)
         for _ in range(count):
@@ -49,27 +60,29 @@ class Stopwatch:
         self._cuda.record(end, self._stream)
         return max(self._cuda.elapsed(start, end), 1e-3)
 
-    def _times(self, run: Run, count: int) -> list[float]:
-        pairs = self._pairs(count)
-        for start, end in pairs:
+    def _times(self, runs: Sequence[Run], count: int) -> list[list[float]]:
+        size = len(runs) + 1
+        marks = self._marks(count * size)
+        turns = [marks[at : at + size] for at in range(0, count * size, size)]
+        for start, *ends in turns:
             self._flush()
             self._cuda.record(start, self._stream)
-            run()
-            self._cuda.record(end, self._stream)
-        return [self._cuda.elapsed(start, end) for start, end in pairs]
+            for run, end in zip(runs, ends, strict=True):
+                run()
+                self._cuda.record(end, self._stream)
+        return [[self._cuda.elapsed(start, end) for end in ends] for start, *ends in turns]
 
     def _flush(self) -> None:
         self._cuda.fill_async(self._flushed, 0, FLUSH, self._stream)
 
-    def _pairs(self, count: int) -> list[tuple[Any, Any]]:
+    def _marks(self, count: int) -> list[Any]:
         while len(self._events) < count:
-            self._events.append((self._cuda.event(), self._cuda.event()))
+            self._events.append(self._cuda.event())
         return self._events[:count]
 
     def close(self) -> None:
-        for start, end in self._events:
-            self._cuda.drop_event(start)
-            self._cuda.drop_event(end)
+        for event in self._events:
+            self._cuda.drop_event(event)
 
 
 @contextmanager

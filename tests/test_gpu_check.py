@@ -1,0 +1,55 @@
+"""What the GPU record says of tests that were skipped."""
+
+from __future__ import annotations
+
+import json
+
+import gpu_check
+import pytest
+
+SAID = """
+SKIPPED [1] tests/test_api_two_gpus.py:38: needs two GPUs, and there are 1
+SKIPPED [2] ../../tests/test_api_two_gpus.py:50: needs two GPUs, and there are 1
+SKIPPED [1] tests/test_api_gpu.py:143: Skipped: this jax has no GPU
+412 passed, 4 skipped in 90.0s
+"""
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Writes a record of no samples, and of several GPUs none."""
+
+    def write(**more: object) -> None:
+        path = tmp_path / "gpu.json"
+        whole = {"device": "H", "arch": "sm_90a", "passed": 412, "skipped": 4, "failed": 0, "cases": {}, **more}
+        path.write_text(json.dumps(whole))
+        monkeypatch.setattr(gpu_check, "RECORD", path)
+        monkeypatch.setattr(gpu_check, "SEVERAL", tmp_path / "gpu2.json")
+        monkeypatch.setattr(gpu_check, "sample_names", lambda: iter(()))
+
+    return write
+
+
+def test_skipped_tests_are_counted_by_reason():
+    assert gpu_check.skips(SAID) == {"needs two GPUs, and there are 1": 3, "this jax has no GPU": 1}
+    assert gpu_check.skips("412 passed in 90.0s\n") == {}
+
+
+def test_what_was_skipped_is_said_with_the_reasons_and_that_two_gpus_have_no_record(written, capsys):
+    written(skips=gpu_check.skips(SAID))
+    assert gpu_check.fresh() == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "412 GPU tests passed, 0 failed, 4 skipped",
+        "skipped 3: needs two GPUs, and there are 1",
+        "skipped 1: this jax has no GPU",
+        "no record from two GPUs or more: the tests that need them did not run; gpu_check.py --several runs them",
+    ]
+
+
+@pytest.mark.parametrize("key, failed, status, end", [(None, 0, 0, ""), ("another", 0, 1, "; stale"), (None, 1, 1, "")])
+def test_a_record_of_several_gpus_counts_where_there_is_one(key, failed, status, end, written, capsys):
+    written()
+    whole = {"devices": ["H", "H"], "passed": 10, "skipped": 0, "failed": failed, "key": key or gpu_check.several_key()}
+    gpu_check.SEVERAL.write_text(json.dumps(whole))
+    assert gpu_check.fresh() == status
+    assert capsys.readouterr().out.splitlines()[-1] == f"on 2 GPUs 10 tests passed, {failed} failed, 0 skipped{end}"

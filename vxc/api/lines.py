@@ -1,0 +1,179 @@
+"""One-line kernels as text: what a signature and expressions say, and the kernel of the language that they are for one form of arrays.
+
+    x: f32, y: f32 -> f32      x * x + y          kernel elementwise(x: f32[N], y: f32[N], out result: f32[N]) {
+                                                      parallel i in N { result[i] = x[i] * x[i] + y[i]; }
+                                                  }
+    x: f32 -> f32    abs(x)    max, axis 1        kernel reduction(x: f32[N0, K, N1], out result: f32[N0, N1]) {
+                                                      parallel i0 in N0, i1 in N1 { result[i0, i1] = max(abs(x[i0, :, i1])); }
+                                                  }
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from vxc.api.broadcasting import (
+    Form,
+    Loop,
+    Shape,
+    as_looped,
+    broadcast,
+    check_output,
+    form_of,
+    loops,
+    reduced_dims,
+    result_shape,
+    spread,
+)
+from vxc.api.signatures import Parameter, Signature
+from vxc.api.specialise import dtype_of
+from vxc.diag import Diagnostic, VxcError, suggestion
+from vxc.dtypes import DTYPES
+from vxc.record import record
+from vxc.runtime.arrays import ArrayView
+
+_INPUT = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:\s*(?P<scalar>scalar\s+)?(?P<type>\w+)\s*")
+_OUTPUT = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)\s*:\s*)?(?P<type>\w+)\s*")
+_GENERIC = re.compile(r"[A-Z]\d*")
+_WORD = re.compile(r"\b([^\W\d]\w*)\b(?!\s*\()")  # no function's name
+
+
+@record
+class Line:
+    """`inputs` are names and types, of which `scalars` are numbers; `outputs` are as many as `expressions`. `op` reduces these, '' where
+    the kernel is elementwise, along the dimensions `axis`, None for all.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, str], ...]
+    scalars: frozenset[str]
+    outputs: tuple[tuple[str, str], ...]
+    expressions: tuple[str, ...]
+    op: str = ""
+    axis: tuple[int, ...] | None = ()
+    keepdims: bool = False
+
+    @property
+    def arrays(self) -> list[str]:
+        """The inputs that are arrays."""
+        return [name for name, _ in self.inputs if name not in self.scalars]
+
+    @property
+    def generics(self) -> list[str]:
+        """The types that follow from the arrays."""
+        return list(dict.fromkeys(kind for _, kind in (*self.inputs, *self.outputs) if kind not in DTYPES))
+
+    @property
+    def signature(self) -> Signature:
+        """As a kernel over arrays of any shape."""
+        inputs = [(name, kind, "in", name not in self.scalars) for name, kind in self.inputs]
+        every = [*inputs, *((name, kind, "out", True) for name, kind in self.outputs)]
+        params = [
+            Parameter(name, mode, kind, (None,) * array, False, False, f"{'out ' * (mode == 'out')}{name}: {kind}{'[..]' * array}")
+            for name, kind, mode, array in every
+        ]
+        generics = tuple((name, "dtype") for name in self.generics)
+        return Signature(self.name, False, generics, tuple(params), frozenset(), frozenset())
+
+    def result(self, shapes: Mapping[str, Shape]) -> Shape:
+        """The shape of the outputs for arrays of these shapes. Raises `VxcError` E0705."""
+        inputs = {name: shape for name, shape in shapes.items() if name in self.arrays}
+        whole = broadcast(inputs)
+        wanted = result_shape(whole, reduced_dims(self.axis, len(whole), self.name), self.keepdims)
+        for name, _ in self.outputs:
+            check_output(name, shapes.get(name, wanted), wanted, inputs)
+        return wanted
+
+    def fit(self, views: Mapping[str, ArrayView]) -> tuple[Form, dict[str, ArrayView], Shape]:
+        """The form of a call, its arrays as the kernel of that declares them, and the shape of its outputs. Raises `VxcError` E0705."""
+        result = self.result({name: view.shape for name, view in views.items()})
+        inputs = {name: views[name] for name in self.arrays}
+        outputs = {name: view for name, view in views.items() if name not in inputs}
+        whole = broadcast({name: view.shape for name, view in inputs.items()})
+        reduced = reduced_dims(self.axis, len(whole), self.name)
+        found = self._reducing(loops(inputs, outputs, whole, reduced)) if self.op else loops(inputs, outputs, whole, reduced)
+        found = found or [Loop(1, False, dict.fromkeys(inputs, 1))]
+        return form_of(found, self.arrays), as_looped(found, views), result
+
+    def _reducing(self, found: list[Loop]) -> list[Loop]:
+        """With a reduced loop, if of one element. The rows of one expression have the same dimensions, and one row there is at least."""
+        if not any(loop.reduced for loop in found):
+            return [*found, Loop(1, True, dict.fromkeys(self.arrays, 1))]
+        used = [name for name in self.arrays if any(name in _WORD.findall(text) for text in self.expressions)]
+        rows = {tuple(name in loop.strides for loop in found if loop.reduced) for name in used}
+        whole = (True,) * sum(loop.reduced for loop in found)
+        return found if whole in rows and all(row == whole or not any(row) for row in rows) else spread(found, self.arrays)
+
+    def usual(self) -> Form:
+        """The form of arrays of few dimensions, all of one shape."""
+        axis = self.axis or ()
+        rank = 1 + max([one + 1 for one in axis if one >= 0], default=0) + max([-one for one in axis if one < 0], default=0)
+        view = ArrayView(0, (2,) * rank, tuple(2**at for at in reversed(range(rank))), None, 1, False, "cuda")
+        return self.fit(dict.fromkeys(self.arrays, view))[0]
+
+    def text(self, form: Form) -> str:
+        """The kernel for a form."""
+        size, length, index = (self._free(letter) for letter in "NKi")
+        kept = [at for at, reduced in enumerate(form.reduced) if not reduced]
+        rows = [at for at, reduced in enumerate(form.reduced) if reduced]
+        sizes = {**_numbered(size, kept), **_numbered(length, rows)}
+        indices = {**_numbered(index, kept), **dict.fromkeys(rows, ":")}
+        over = {name: [at for at, runs in enumerate(along) if runs] for name, along in form.over}
+        over |= {name: kept for name, _ in self.outputs}
+        params = [f"{name}: {kind}{_listed(over[name], sizes, '1') if name in over else ''}" for name, kind in self.inputs]
+        params += [f"out {name}: {kind}{_listed(kept, sizes, '1')}" for name, kind in self.outputs]
+        places = {name: f"{name}{_listed(along, indices, '0')}" for name, along in over.items()}
+        lines = [self._statement(places, name, expression) for (name, _), expression in zip(self.outputs, self.expressions)]
+        ranges = ", ".join(f"{indices[at]} in {sizes[at]}" for at in kept)
+        body = " ".join(lines)
+        generics = ", ".join(f"{name}: dtype" for name in self.generics)
+        head = f"kernel {self.name}{f'<{generics}>' if generics else ''}({', '.join(params)})"
+        return f"{head} {{\n    {f'parallel {ranges} {{ {body} }}' if ranges else body}\n}}\n"
+
+    def _statement(self, places: Mapping[str, str], output: str, expression: str) -> str:
+        inputs = set(self.arrays)
+        value = _WORD.sub(lambda m: places[m[1]] if m[1] in inputs else m[1], expression)
+        return f"{places[output]} = {f'{self.op}({value})' if self.op else value};"
+
+    def _free(self, letter: str) -> str:
+        """A beginning of names that are no others here."""
+        said = " ".join([self.name, *self.expressions, *(word for pair in (*self.inputs, *self.outputs) for word in pair)])
+        while re.search(rf"\b{letter}\d*\b", said):
+            letter += "_"
+        return letter
+
+
+def _numbered(name: str, places: Sequence[int]) -> dict[int, str]:
+    return {place: name if len(places) == 1 else f"{name}{at}" for at, place in enumerate(places)}
+
+
+def _listed(places: Sequence[int], texts: Mapping[int, str], none: str) -> str:
+    return f"[{', '.join(texts[at] for at in places) or none}]"
+
+
+def read_signature(text: str) -> tuple[tuple[tuple[str, str], ...], frozenset[str], tuple[tuple[str, str], ...]]:
+    """`x: f32, a: scalar f32 -> f32` as inputs, which of them are numbers, and outputs. Raises `VxcError` E0107, E0210."""
+    before, arrow, after = text.partition("->")
+    inputs = [_INPUT.fullmatch(part) for part in before.split(",")]
+    outputs = [_OUTPUT.fullmatch(part) for part in after.split(",")]
+    if not arrow or None in inputs or None in outputs:
+        hint = "write it as in `x: f32, y: f32 -> f32`, a number as in `a: scalar f32`, several outputs as in `-> u: f32, v: f32`"
+        raise VxcError(Diagnostic("E0107", f"`{text}` is no signature", help=hint))
+    taken = tuple((found["name"], _type(found["type"])) for found in inputs if found)
+    scalars = frozenset(found["name"] for found in inputs if found and found["scalar"])
+    if len(scalars) == len(taken):
+        hint = "declare an array: `x: f32` is one, `a: scalar f32` a number"
+        raise VxcError(Diagnostic("E0107", f"the signature `{text}` has no array among its inputs, and so no shape", help=hint))
+    names = ["result"] if len(outputs) == 1 else [f"result{at}" for at in range(len(outputs))]
+    given = tuple((found["name"] or name, _type(found["type"])) for found, name in zip(outputs, names) if found)
+    return taken, scalars, given
+
+
+def _type(name: str) -> str:
+    """The type, if it is a dtype or a capital letter, which stands for any. Raises `VxcError` E0210."""
+    if name in DTYPES or _GENERIC.fullmatch(name):
+        return name
+    meant = dtype_of(name)
+    hint = f"write `{meant}`" if meant else suggestion(name, DTYPES, f"types are {', '.join(DTYPES)}, or a capital letter for any")
+    raise VxcError(Diagnostic("E0210", f"`{name}` is no type", help=hint))
