@@ -4,7 +4,7 @@ Looked at are the loops whose few iterations one thread runs one after another: 
 that deal elements out to lanes (`deal`), which may as well be dealt out several in a row. An access can be widened if its offset
 in memory is that of the first iteration plus the index: then its elements are a run. A load may also go up by one every 2, 4 .. iterations,
 where it begins at the first iteration of an element: its run is that much shorter. On an H200, u4 to f16 of 8192 x 8192, two to a byte and
-staged in shared memory, takes .0488 ms so, and .0557 where each element's byte is loaded: then instructions are the limit. How wide a run
+staged in shared memory, takes .0487 ms so, and .0560 where each element's byte is loaded: then instructions are the limit. How wide a run
 goes:
 
 - in 16 bytes, or all of it if it is shorter, where its first offset is a multiple of that, given that certain arrays are aligned and
