@@ -141,8 +141,8 @@ def test_the_staging_of_packed_weights(how):
 
 
 def test_three_ways_to_stage_packed_weights_load_alike():
-    """Two loads of 16 bytes a thread, then eight of 4, each of eight elements, as `vxc explain` counts and, of the loads from global memory,
-    as the PTX has it of what runs where arrays are aligned. Where they are not, the loop by hand goes by addresses, since each thread has
+    """Two loads of 16 bytes a thread, then eight of 4, each of eight elements, as `vxc explain` counts and, of those from global memory, as
+    the PTX has it of what runs where arrays are aligned. Where they are not, the loop by hand goes by addresses, since each thread has
     neighbouring elements, and the others by elements.
     """
     seen = {how: (*_explained(f"dequant_u4_{how}"), *_emitted(f"dequant_u4_{how}")) for how in DEQUANT}
