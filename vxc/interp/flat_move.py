@@ -60,7 +60,8 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
         counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
-        for memory, first in ((target, to), (source, start)):
+        for memory, first, mode in ((target, to, "w"), (source, start, "r")):
+            m.counters.touch(m, memory, first, mode, width)
             counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
     for k in range(width):
         if source.written is not None:

@@ -8,11 +8,11 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
         warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements
         says how many in a row a lane may as well take, of one that a thread runs alone how many it takes at a time; of the loop over
-        blocks, so many elements are then a thread's, as `rows` counts.
+        blocks, so many elements are then a thread's, as `rows` counts. Where a lane takes one, accesses have the reason (`narrow`).
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
-      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0
+      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0 {..}
         store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes", vector=4}
       end %j                                             store @y, %i, %j, %0
     end %i
@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vxc.analysis.offsets import Offsets
+from vxc.analysis.thread_loop import MEMORY
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
@@ -50,6 +51,7 @@ from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
 KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
+MORE = "an iteration is more than loads, arithmetic and stores of global memory"
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -83,6 +85,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
+            vectors.singles[-1] = _single(group) if group > 1 else vectors.singles.get(-1)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
     if many > 1:
@@ -158,9 +161,12 @@ def _loop_lanes(loop: Inst) -> int:
 
 
 class _Vectors:
-    """How many elements in a row lanes take, in the loops of one kernel."""
+    """How many elements in a row lanes take, in the loops of one kernel; `singles` says why one, by the loop's position in the body (the
+    nest around it has -1).
+    """
 
     def __init__(self, kernel: Kernel, nest: Nest, context: Context):
+        self.singles: dict[int, str | None] = {}
         self.kernel, self.nest, self.context = kernel, nest, context
         self.offsets = Offsets.of(kernel.params)
         for inst in nest.prologue:
@@ -169,10 +175,12 @@ class _Vectors:
     def of(self, loop: Inst, inside: range, lanes: int, alone: bool = False) -> int:
         """For a loop with its body at these positions of the nest's. Loops are asked about in program order."""
         found = choose(self.offsets, self.nest.body, loop, inside, lanes, alone)
+        if found.elements == 1 and not any(a.buffer.space == "fragment" for at in inside for a in accesses(self.nest.body[at])):
+            self.singles[inside.start - 1] = found.why or MORE  # of a fragment's elements infer-layouts decides
         if found.elements > 1:
             self.context.applied(f"{found.elements} elements in a row to a lane", self.kernel.name, loop.loc)
         elif found.why or loop.attr("vector"):
-            why = found.why or "an iteration is more than loads, arithmetic and stores of global memory"
+            why = found.why or MORE
             self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
         return found.elements
 
@@ -184,6 +192,11 @@ class _Vectors:
         return elements
 
 
+def _single(group: int) -> str:
+    """Why an access that an iteration of the nest makes by itself is of one element."""
+    return f"it is one element to an iteration, which {group} threads run together"
+
+
 def _several(elements: int) -> int | None:
     return elements if elements > 1 else None
 
@@ -191,6 +204,7 @@ def _several(elements: int) -> int | None:
 def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams: bool, dims: set[str]) -> list[tuple[Inst, int]]:
     """Copies the body with `map`, `layout` and `vector` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
+    loops = {i for i, inst in enumerate(body) if inst.op in ("loop", "while", "reduce", "scan")}
     how: dict[int, str] = {}
     teams: dict[int, int] = {}
     counted: dict[int, Value] = {}  # position of an `end` -> the index of the loop that it closes
@@ -221,6 +235,8 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
                 continue
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
+        elif inst.op in ("load", "store") and inst.operands[0].space in MEMORY:
+            inst = inst.with_attrs(narrow=vectors.singles.get(next((p for p in regions.parents(i) if p in loops), -1)))
         if i in counted:
             rewriter.builder.emit("end", counted[i])
         else:

@@ -13,6 +13,7 @@ from vxc.analysis.wide_loop import Run, WideLoop
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Scalar, Value
 from vxc.ir.walk import Regions
+from vxc.passes.why_narrow import REST, STEP
 
 
 class _Digit(NamedTuple):
@@ -159,9 +160,10 @@ class LoopWriter:
             self._as_it_was(inner)
 
     def _as_it_was(self, inner: Rewriter) -> None:
+        moved = {i for run in self.loop.runs for i in (*run.loads, *run.stores)}
         for i in self.regions.body(self.loop.at):
             self.b.at(self.insts[i].loc)
-            inner.copy(self.insts[i])
+            inner.copy(self.insts[i].with_attrs(narrow=REST) if i in moved else self.insts[i])
 
     # ---- conditions and divisions
 
@@ -226,12 +228,12 @@ class LoopWriter:
                 with self._each(first, kind="unroll") as (u, inner):
                     inner.mapping.update((self.insts[i].result, digit.after(u)) for i, digit in digits.items())
                     self._define(inner, run.indices)
-                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices)))
+                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices), narrow=STEP))
 
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""
-        b, count, (width, anywhere) = self.b, self.loop.count // run.each, run.given if self.placed else run.otherwise
-        how = {"width": width, "anywhere": anywhere}
+        b, count, (width, anywhere, why) = self.b, self.loop.count // run.each, run.given if self.placed else run.otherwise
+        how = {"width": width, "anywhere": anywhere, "narrow": why}
         if count <= 2 * width:
             for k in range(0, count, width):
                 move(k, b.emit("add", place, k) if k else place, **how)
