@@ -19,6 +19,11 @@ MEMORY = (
         (WIDTHS + "test_rows", WIDTHS + "test_a_matrix_is_one_stretch", WIDTHS + "test_reduced_rows"),
     ),
     Mutant(
+        "wide-shared-by-all", "passes/widen_loop.py", "iterations that share elements of a run read one each",
+        'b.emit("floordiv", u, each) if each > 1 else u', "u",
+        (FILES, WIDTHS + "test_elements_that_iterations_share"),
+    ),
+    Mutant(
         "wide-under-a-condition", "analysis/vector_width.py", "an access that only some elements make is made of all",
         "outside = [i for i in group if parent[i] != home or i not in loop.level]", "outside: list[int] = []",
         (FILES, WIDTHS + "test_rows"),

@@ -21,8 +21,9 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                      ..
 
 A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop, where that fails for
-some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays
-of one launch are different memory, so a load may come before a store to another array.
+some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. What
+two or more iterations in a row read, as a byte that holds two elements, is loaded once for all of them. Arrays of one launch are different
+memory, so a load may come before a store to another array.
 """
 
 from __future__ import annotations
