@@ -27,7 +27,9 @@ ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
 NOT_FILLED = "call the kernel that fills all of it before: the program declares it with nothing in it"
 BACKWARDS = "a slice goes by steps of less than 1"
-HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
+GUARD = "guard the access with an `if`"
+# The way out of what a check of a given code finds.
+HELP = {"E0720": GUARD, "E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}
 
 
 class AttrDef(NamedTuple):
@@ -101,6 +103,9 @@ _LOOP_ATTRS = (
 )
 # Why the access, of global or shared memory, is of fewer than 16 bytes: in the words of the pass that decided it.
 _NARROW = ("narrow", AttrDef("str"))
+# An index may lie outside, for all that is known: who accesses it as a run of elements in memory order, where what lies past the end of a
+# row is in the next one, checks its indices before.
+_DOUBTED = ("doubted", AttrDef("bool"))
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
@@ -135,8 +140,8 @@ _ROWS = [
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------
-    OpDef("load", ("buffer", "idx*"), "elem", (_NARROW,), access="r", doc="Read one element."),
-    OpDef("store", ("buffer", "idx*", "elem"), "none", (_NARROW,), access="w", doc="Write one element."),
+    OpDef("load", ("buffer", "idx*"), "elem", (_DOUBTED, _NARROW), access="r", doc="Read one element."),
+    OpDef("store", ("buffer", "idx*", "elem"), "none", (_DOUBTED, _NARROW), access="w", doc="Write one element."),
     OpDef("move", ("buffer", "index", "buffer", "index"), "none",
           (("anywhere", AttrDef("str", False, ("branch", "straight"))), _NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "

@@ -18,7 +18,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
     end %i
 
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
-A layout of the author's in a grid under a condition, which is part of an iteration, counts that grid's threads: there are as many.
+A grid under a condition is part of an iteration, which then is a block too, with the threads of the largest such grid.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
 warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks, and
 E0235 for a layout of the author's that does not fit.
@@ -65,8 +65,8 @@ def run(plan: Plan, context: Context) -> Plan:
 
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
-    block = outer.attr("threads")  # of a grid: an iteration is a block
-    group = block or _group(nest)
+    block = _block(nest)
+    group = _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
     rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
@@ -109,7 +109,7 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
 def _reason(nest: Nest, group: int) -> str:
     """Why an iteration has so many lanes."""
     outer = nest.loops[0]
-    if outer.attr("threads"):
+    if _block(nest) == group:
         return "all threads of the block that runs it"
     kept = any(x.op == "fragment" for x in nest.body)  # then `lanes` is that of the reductions
     if outer.attr("lanes") == group and not kept:
@@ -117,8 +117,6 @@ def _reason(nest: Nest, group: int) -> str:
     ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
-    if _counted(nest.body) == group:
-        return "as many threads as a layout in it counts"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
     if shared is None:
         return "since nothing in it is shared by lanes"
@@ -136,15 +134,12 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return max(wanted_lanes(nest.loops[0], nest.body), _counted(nest.body))
+    return nest.loops[0].attr("threads") or max(wanted_lanes(nest.loops[0], nest.body), _block(nest))
 
 
-def _counted(body) -> int:
-    """Lanes for the threads of the grids in a body, a power of two, where a layout of the author's counts them; else 0."""
-    if not any(inst.attr("layout") for inst in body if inst.op == "fragment" or is_parallel(inst)):
-        return 0
-    most = max(inst.attr("threads", 0) for inst in body)
-    return 1 << (most - 1).bit_length() if most else 0
+def _block(nest: Nest) -> int:
+    """Threads of the block that an iteration is: those of its grid, or of the largest grid in it; 0 where it is none."""
+    return nest.loops[0].attr("threads") or max((inst.attr("threads", 0) for inst in nest.body), default=0)
 
 
 def wanted_lanes(loop: Inst, body) -> int:
@@ -263,8 +258,8 @@ def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
     """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it
-    writes storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a
-    layout says who runs it.
+    writes storage that each lane has its own of; 'teams' or, of a grid, 'all' where lanes work together inside it; 'lanes' for the rest,
+    and where a layout says who runs it.
     """
     inside = [regions.insts[i] for i in regions.body(loop)]
     around = [*regions.parents(loop)]
@@ -277,7 +272,8 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
     if not regions.insts[loop].attr("layout") and any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
         within = any(outer.get(p) == "teams" for p in regions.parents(loop))
         wide = any(i.op in ("reduce", "scan") and i.attr("order")[2] > WARP for i in inside)
-        return "teams" if spread_teams and not within and not wide else "all"
+        apart = spread_teams and not within and not wide and not regions.insts[loop].attr("threads")  # shared arrays are the block's
+        return "teams" if apart else "all"
     return "lanes"
 
 

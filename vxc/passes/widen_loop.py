@@ -122,6 +122,7 @@ class LoopWriter:
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
                 with self._where(held, run.loads):
+                    self._checked(run, first)
                     self._fetch(run, array, place, first, digits)
         left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
         left_out |= {i for at in self.guards.kinds if at not in held for i in (at, self.regions.end[at])}
@@ -144,6 +145,8 @@ class LoopWriter:
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
                 with self._where(held, run.stores):
+                    if not run.reads:
+                        self._checked(run, first)
                     self._transfer(run, lambda k, at, **how: b.emit("move", start(run.buffer), at, array, k, **how), place)
 
     def _one_by_one(self, first: Scalar) -> None:
@@ -195,6 +198,22 @@ class LoopWriter:
         return _Digit(rest, divisor, after)
 
     # ---- memory
+
+    def _checked(self, run: Run, first: Scalar) -> None:
+        """That a doubted run lies in its array: the ends of elements that follow one another."""
+        b, loop = self.b, self.loop
+        if not any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores)):
+            return
+        tests: list[Value] = []
+        known: set[Scalar] = set()
+        last = Const(loop.count - 1)
+        for end in (first, last if first == Const(0) else b.emit("add", first, last)):
+            here = self._at(end)
+            self._define(here, run.indices)
+            for index, extent in zip(map(here, run.indices), self.rewriter(run.buffer).shape):
+                tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if index not in known else []
+                known.add(index)
+        b.emit("assert", every(b, tests), code="E0720", message=f"an access leaves `{run.buffer.name}`")
 
     def _fetch(self, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, _Digit]) -> None:
         """Load a run to its array: element by element where a division that it must lie within takes a step."""
