@@ -101,11 +101,11 @@ _LOOP_ATTRS = (
     *_LENGTH,
     _UNIFORM,
 )
-# Why the access, of global or shared memory, is of fewer than 16 bytes: in the words of the pass that decided it.
-_NARROW = ("narrow", AttrDef("str"))
 # An index may lie outside, for all that is known: who accesses it as a run of elements in memory order, where what lies past the end of a
 # row is in the next one, checks its indices before.
 _DOUBTED = ("doubted", AttrDef("bool"))
+# Why the access, of global or shared memory, is of fewer than 16 bytes: in the words of the pass that decided it.
+_NARROW = ("narrow", AttrDef("str"))
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
