@@ -88,13 +88,14 @@ def _width(kernel: Kernel, nest: Nest, row: PlainRow, order: Order) -> int:
     for inst in (*nest.prologue, *nest.loops, *nest.body):
         offsets.define(inst)
     index, count = Atom(nest.loops[0].result.name), nest.loops[0].operands[1]
-    if not isinstance(count, Const) or any(inst.op == "load" for inst in row.before):
+    if any(inst.op == "load" for inst in row.before):
         return 1
     read = [access for inst in row.inside if inst.op == "load" for access in accesses(inst) if access.buffer.space in GLOBAL]
     found = [(access.buffer.dtype, f) for access in read if index in (f := offsets.linear(access.buffer, access.box)).atoms()]
     width = BYTES * 8 // max(dtype.bits for dtype, _ in found)
     alike = all(run_of(f, index, width) is not None and dtype.bits >= 8 for dtype, f in found)
-    return width if alike and count.value % width == 0 and order.chunk * width <= SLOTS else 1
+    whole = offsets.divisible(offsets.form(count), width, {}) == {}
+    return width if alike and whole and order.chunk * width <= SLOTS else 1
 
 
 def dealt(order: Order, lanes: int) -> Order:

@@ -5,7 +5,8 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
         multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does
         not hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a
         row, from where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by
-        one, in a loop that is not unrolled, so as to cost the wide form no registers.
+        one, in a loop that is not unrolled, so as to cost the wide form no registers. Accesses of fewer than 16 bytes have the reason
+        (`narrow`), unless it is that of a `move` with `anywhere`, its address.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0
@@ -20,8 +21,9 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                      ..
 
 A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop, where that fails for
-some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays
-of one launch are different memory, so a load may come before a store to another array.
+some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. What
+two or more iterations in a row read, as a byte that holds two elements, is loaded once for all of them. Arrays of one launch are different
+memory, so a load may come before a store to another array.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.joined_loads import joined
+from vxc.passes.why_narrow import marked
 from vxc.passes.widen_loop import LoopWriter, every
 
 
@@ -121,7 +125,9 @@ def run(plan: Plan, context: Context) -> Plan:
         found = vector_widths(kernel, kernel.name not in shares)
         say(kernel, found, context)
         deals = found.loops or any(inst.attr("deal") for inst in kernel.insts if inst.op == "loop")
-        kernels.append(replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel)
+        kernel = marked(kernel, found)
+        kernel = replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel
+        kernels.append(joined(kernel, context))
     return plan.with_kernels(kernels)
 
 

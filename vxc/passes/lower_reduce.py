@@ -17,6 +17,7 @@ from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.fragment_slots import Slotted
+from vxc.passes.lined_reduce import Lined, LinedLane
 from vxc.passes.own_elements import own_elements
 from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
@@ -36,8 +37,9 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `ahead` loads of one element are what a lane has in flight, if it is not for the elements to say. `width`
-    results are reduced at once, and what takes an element's operands is told of which it is.
+    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `ahead` loads of one element are what a lane
+    has in flight, if it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told
+    of which it is.
     """
 
     acc: Accumulator
@@ -51,6 +53,7 @@ class Reduction:
     loads: int
     slotted: Slotted | None = None
     extent: Extent | None = None
+    lined: Lined | None = None
     ahead: int | None = None
     width: int = 1
 
@@ -130,6 +133,11 @@ class Reduction:
         b, v = self.b, self.order.v
         chunk = self.order.chunk or max(1, self.order.span(self.length.value) // self.order.lanes)
         steps = chunk // gcd(chunk, v)  # runs until the partials come round again
+        if self.lined is not None:
+            unroll = self._unrolled(count, self.order.lanes * v, steps)
+            slots = LinedLane(self.lined, self.acc, self.order, b, self.team, base, count, self.bounds[0], unroll).slots()
+            fold_halves(b, self.acc, slots, chunk)
+            return slots
         many = chunk * self.width
         slots = Slots.declare(b, self.acc.dtypes, many, "acc")
         if many == 1:
