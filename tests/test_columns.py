@@ -9,9 +9,13 @@ import pytest
 from cli_tool import vxc
 
 from tests.everywhere import compiled
+from vxc.api.strided import with_strides
 from vxc.diff import disagreements, prefix_executors
+from vxc.driver import compile_plan
 from vxc.dtypes import F32
 from vxc.inputs import Call
+from vxc.interp.ast_interp import run_ast
+from vxc.interp.flat_interp import run_flat
 from vxc.passes.columns import dealt
 from vxc.semantics import Order, reduce
 
@@ -139,3 +143,17 @@ def test_an_order_of_several_lanes_has_the_bits_of_that_of_one(chunk, n):
     shared = dealt(one, 16)
     assert shared.lanes == (min(chunk, 16) if chunk & (chunk - 1) == 0 else 1)
     assert reduce("sum", x, F32, shared).tobytes() == reduce("sum", x, F32, one).tobytes()
+
+
+@pytest.mark.parametrize("dtype, length", [("f32", "M"), ("f16", "M"), ("f32", "131"), ("f32", "3000")])
+def test_rows_of_a_transposed_view_have_the_bits_of_its_copy(dtype, length):
+    """Rows as declared, columns as they lie: lanes stay those of the order, as many as a block has room for."""
+    text = f"kernel k(x: {dtype}[N, {length}], out y: f32[N]) {{ parallel i in N {{ y[i] = sum(x[i]); }} }}"
+    made = compiled(text, binary=False)
+    turned = compile_plan(with_strides(made.tile, {"x": (1, 2)}), made.typed)
+    order = next(i.attr("order") for i in made.tile.kernels[0].insts if i.op == "reduce")
+    assert {*taken(turned)} == ({32} if order[2] <= 32 else {None})
+    x = values((int(length) if length != "M" else 700, 37), dtype, 1).T
+    want = run_ast(made.typed, {"x": x}, {})["y"]
+    for plan in (turned.after("map-loops"), turned.plan):
+        assert run_flat(plan, {"x": x}, {})["y"].tobytes() == want.tobytes()

@@ -72,7 +72,7 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
     most = bounds_of(row.reduce)[1]
     order = dealt(replace(order, parts=1), LANES if most is None else min(LANES, 1 << max(0, (most // LEAST).bit_length() - 1)))
     if order.lanes == 1:
-        return None if order.chunk == 1 else "its partial results are no power of two"
+        return None if order.chunk == 1 or order.v > 1 else "its partial results are no power of two"
     if nest.loops[0].attr("lanes", order.lanes) != order.lanes:
         return f"@lanes({nest.loops[0].attr('lanes')}) says how many share one"
     if order.lanes > WARP:
@@ -95,7 +95,7 @@ def _width(kernel: Kernel, nest: Nest, row: PlainRow, order: Order) -> int:
     width = BYTES * 8 // max(dtype.bits for dtype, _ in found)
     alike = all(run_of(f, index, width) is not None and dtype.bits >= 8 for dtype, f in found)
     whole = offsets.divisible(offsets.form(count), width, {}) == {}
-    return width if alike and whole and order.chunk * width <= SLOTS else 1
+    return width if alike and whole and 0 < order.chunk * width <= SLOTS else 1
 
 
 def dealt(order: Order, lanes: int) -> Order:
