@@ -16,6 +16,7 @@ from vxc.dtypes import F32
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
+from vxc.passes import columns
 from vxc.passes.columns import dealt
 from vxc.semantics import Order, reduce
 
@@ -75,13 +76,22 @@ def test_orders_of_the_author(how, m, n):
 @pytest.mark.parametrize("dtype, width", [("f64", 2), ("f32", 4), ("f16", 8), ("u8", 16)])
 @pytest.mark.parametrize("op", ["sum", "max", "argmin"])
 @pytest.mark.parametrize("how", ["", "@parts(3)", "@chunk(32)"])
-def test_a_thread_takes_a_vector_of_columns(op, dtype, width, n, how):
-    """Where their number divides it and the partial results of all are not too many; nowhere else. In parts too."""
+def test_a_thread_takes_a_vector_of_columns(op, dtype, width, n, how, monkeypatch):
+    """Where it divides their number and the partial results of all are not too many; nowhere else. In parts too."""
+    monkeypatch.setattr(columns, "FULL", 0)
     made = compiled(column(op, dtype, how), binary=False, N=n)
     loops = [i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")]
     few = how == "@chunk(32)" and width > 16 or n % width
     assert loops[0].attr("vector", 1) == (1 if few else width)
     agree(made, *({"x": values((m, n), dtype, m)} for m in (0, 1, 131)))
+
+
+@pytest.mark.parametrize("n, width", [(1 << 19, 1), (1 << 20, 8), ((1 << 20) - 4, 1)])
+def test_so_many_threads_are_left_that_they_fill_a_device(n, width):
+    made = compiled(column(dtype="f16"), binary=False, N=n)
+    assert [i.attr("vector", 1) for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")] == [width]
+    x = values((3, n), "f16", 1)
+    assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
 
 
 REFUSED = [
@@ -122,14 +132,14 @@ def test_which_loops_go_along_columns(params, body, sizes, across):
     agree(made, {name: values(shape, "f32", at) for at, (name, shape) in enumerate(zip("xs", shapes))})
 
 
-SECTORS = [("", "f64", 8), ("", "f32", 4), ("", "f16", 2), ("-DN=128", "f64", 16), ("-DN=128", "f32", 16), ("-DN=128", "f16", 16)]
+SECTORS = [("f64", 8), ("f32", 4), ("f16", 2)]
 
 
-@pytest.mark.parametrize("defines, dtype, sectors", SECTORS)
-def test_a_load_of_a_warp_is_of_whole_sectors(tmp_path, defines, dtype, sectors):
+@pytest.mark.parametrize("dtype, sectors", SECTORS)
+def test_a_load_of_a_warp_is_of_whole_sectors(tmp_path, dtype, sectors):
     file = tmp_path / "k.vx"
     file.write_text(f"{column(dtype=dtype)}\nexample k(x = rand({dtype}, 64, 128));\n")
-    got = vxc("explain", str(file), "--json", *defines.split())
+    got = vxc("explain", str(file), "--json")
     assert got.status == 0, got.err
     (kernel,) = json.loads(got.out)["kernels"]
     (load,) = (a for launch in kernel["launches"] for a in launch["accesses"] if a["buffer"] == "x")
