@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
+from vxc.api.compiling import Built, Specialiser, built, compiled, remembered
 from vxc.api.devices import arch_of, cuda, device_of
 from vxc.api.libraries import Library, is_array, library_of, maker, ordinal, view
 from vxc.api.prepared import Extent, Out, Prepared
@@ -150,7 +150,7 @@ class Calls:
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
         every = {**arrays, **outs}
         results = tuple(every[p.name] for p in self.params if p.mode == "out")
-        repeatable = not producers and stream is None and all(map(dense, views.values())) and _of_one(library, arrays.values())
+        repeatable = not producers and stream is None and _of_one(library, arrays.values())
         return Checked(given, device, queue, producers, prepared, values, results, library, repeatable)
 
     def run(self, call: Checked) -> None:
@@ -201,7 +201,7 @@ class Calls:
         calls = schedule(made.plan, binding, made.source)
         for step in calls.launches:
             check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
-        extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
+        extents = [_extent(name, fit.views.get(name, views[name])) for name in declared]
         outs = [replace(o, shape=fit.shapes.get(o.name, o.shape)) for o in outs]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
 
@@ -217,9 +217,9 @@ def _whole(name: str, shape: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(n for n in shape if n is not None)
 
 
-def _extent(name: str, mode: str, found: ArrayView) -> Extent:
+def _extent(name: str, found: ArrayView) -> Extent:
     low, high = found.span
-    return Extent(name, mode, found.itemsize, low - found.ptr, high - found.ptr)
+    return Extent(name, low - found.ptr, high - found.ptr)
 
 
 def _handle(stream: int) -> int:

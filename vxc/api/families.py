@@ -56,6 +56,7 @@ class Family(Calls):
 
     def __init__(self, line: Line, recipe: Recipe, target: str | None) -> None:
         self.line, self._members = line, dict[Form, Calls]()
+        self._outputs = [name for name, _ in line.outputs]
         self._fits: dict[tuple, tuple[Calls, Mapping[str, tuple[Shape, Shape]], Mapping[str, Shape]]] = {}
         named = replace(recipe, source=Source(f"<{line.name}>", line.text(line.usual())))
         signatures(named.source)  # what is wrong with the expression is said at once
@@ -92,7 +93,7 @@ class Family(Calls):
         """`out=` by the names of outputs, if it is there. Raises `VxcError` E0708, E0709."""
         if _OUT not in keywords:
             return keywords
-        names, given = [name for name, _ in self.line.outputs], keywords[_OUT]
+        names, given = self._outputs, keywords[_OUT]
         values = [given] if len(names) == 1 and not isinstance(given, (tuple, list)) else given
         if given is not None and (not isinstance(values, (tuple, list)) or len(values) != len(names)):
             outputs = f"{len(names)} output{'s' * (len(names) > 1)}"

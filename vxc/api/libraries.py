@@ -1,7 +1,7 @@
 """The array libraries, one row each: how an array of it is recognised, looked at cheaply, allocated; and the general way for all others.
 
-A row's `key`, `place` and `pointer` are texts of Python for the generated fast path (`fronts`). Two contiguous arrays of one key have
-the same shape and dtype.
+A row's `key`, `place` and `pointer` are texts of Python for the generated fast path (`fronts`). Two arrays of one key have the same shape
+and dtype, and lie with the same strides, or both densely.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ LIBRARIES = {
     for row in (
         Library(
             "torch",
-            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous(), {0}.is_neg()",
+            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous() or {0}.stride(), {0}.is_neg()",
             place="",  # in the key: tensors of the CPU are of the same type
             pointer="_pointer({0})",
             make=_torch_make,
@@ -128,7 +128,7 @@ LIBRARIES = {
         ),
         Library(
             "cupy",
-            key="{0}.shape, {0}.dtype, {0}._c_contiguous",  # what `flags` would look up
+            key="{0}.shape, {0}.dtype, {0}._c_contiguous or {0}.strides",  # what `flags` would look up
             place="{0}.data.device_id",
             pointer="{0}.data.ptr",
             make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer

@@ -73,8 +73,6 @@ class Extent:
     """Where an array lies from its address on: bytes before it (negative strides) and behind, 0 and 0 for none at all."""
 
     name: str
-    mode: str
-    itemsize: int
     low: int
     high: int
 
