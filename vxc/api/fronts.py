@@ -124,8 +124,8 @@ class Front:
         memory of a pair of arrays may overlap, what allocates. `ways` has the rows of the key by where arrays lie modulo 16 bytes, `apart`
         the distances at which it does not all the same, as two columns of one array.
         """
-        step, lows = prepared.single, [e.low for e in prepared.extents]
-        new, pack = prepared.slot if step else _from_first(translated()(prepared.run), lows), _from_first(prepared.pack, lows, 2)
+        step, (pack, run) = prepared.single, _from_first(prepared)
+        new = prepared.slot if step else run
         own = (*((same,) if self._same else ()), prepared.device)
         function = step and step.configs, step and step.function
         bounds = (bound for both in _bounds(prepared, self._text.pairs(short)) for bound in both)
@@ -139,15 +139,15 @@ def _bounds(prepared: Prepared, pairs: Sequence[tuple[str, str]]) -> list[tuple[
     return [(b.low - a.high, b.high - a.low) if a.high > a.low and b.high > b.low else (0, 0) for a, b in found]
 
 
-def _from_first(function: Callable, lows: Sequence[int], before: int = 0) -> Callable:
-    """The function, which takes addresses of arrays, then scalars, given addresses of first elements: `lows` are the bytes from there to
-    the lowest one, which is another along dimensions that run backwards. `before` it takes so many other arguments.
+def _from_first(prepared: Prepared) -> tuple[Callable, Callable]:
+    """`pack` and `run` of what was prepared, given the addresses of first elements, as libraries have them, where they take those of the
+    lowest ones: along a dimension that runs backwards these are the last.
     """
+    lows, pack, run = [e.low for e in prepared.extents], prepared.pack, translated()(prepared.run)
     if not any(lows):
-        return function
+        return pack, run
 
-    def moved(*values: Any) -> Any:
-        given = values[before:]
-        return function(*values[:before], *map(add, given, lows), *given[len(lows) :])
+    def lowest(values: Sequence[Any]) -> tuple[Any, ...]:
+        return *map(add, values, lows), *values[len(lows) :]
 
-    return moved
+    return lambda memory, at, *values: pack(memory, at, *lowest(values)), lambda values, stream: run(lowest(values), stream)
