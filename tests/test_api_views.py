@@ -1,5 +1,5 @@
-"""Repeated calls with views that are not dense, on the driver in memory (`fake_cuda`): they take the fast path, as those of dense arrays do,
-and what is written may overlap nothing in any of them.
+"""Repeated calls with views that are not dense, on the driver in memory (`fake_cuda`): they take the fast path, as those of dense arrays
+do, and what is written may overlap nothing in any of them.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from vxc.ir.plan import Plan
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import check_addresses, check_limits, check_overlap, check_view, described
+from vxc.runtime.launch import APART, check_addresses, check_limits, check_overlap, check_view, described
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import VECTOR
@@ -61,9 +61,12 @@ class Fitted:
 
 
 class Calls:
-    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others."""
+    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others; `apart` is
+    what is said of arrays that overlap.
+    """
 
     renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    apart = APART
 
     def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialiser: Specialiser, target: str | None) -> None:
         self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialiser, target
@@ -130,21 +133,22 @@ class Calls:
         scalars = {name: value for name, value in given.items() if name not in views}
         fit = self.fitted(views)
         driver.adopt(device)
-        with driver.active(device):
-            prepared = fit.calls._find(driver, device, queue, fit, scalars)
-            outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
-            if outs:
-                views |= {name: view(array, name) for name, array in outs.items()}
-                fit = self.fitted(views)
+        prepared = fit.calls._find(driver, device, queue, fit, scalars)
+        outs = {}
+        if prepared.outs:
+            with driver.active(device):
+                outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
+            views |= {name: view(array, name) for name, array in outs.items()}
+            fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
                 prepared = fit.calls._find(driver, device, queue, fit, scalars)
         self.deciding |= fit.calls.deciding
-        declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
+        declared = prepared.declared
         placed = {name: found.upwards for name, found in fit.views.items()}
         for name, param in declared.items():
             check_view(param, placed[name])
         check_addresses(prepared.arrays, placed)
-        check_overlap(placed, declared)
+        check_overlap(placed, declared, self.apart)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
         values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
@@ -168,11 +172,12 @@ class Calls:
         found = self._prepared.get(self._key(device, fit, scalars))
         if found is not None:
             return found
-        if driver.capturing(queue):
-            message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
-            hint = "make one such call before the capture, which compiles the kernel and loads it"
-            raise VxcError(Diagnostic("E0718", message, help=hint))
-        made = self._prepare(driver, device, fit, scalars)
+        with driver.active(device):
+            if driver.capturing(queue):
+                message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
+                hint = "make one such call before the capture, which compiles the kernel and loads it"
+                raise VxcError(Diagnostic("E0718", message, help=hint))
+            made = self._prepare(driver, device, fit, scalars)
         self.deciding |= made.deciding
         if len(self._prepared) >= _LIMIT:
             self._prepared.clear()

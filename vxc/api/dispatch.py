@@ -55,6 +55,16 @@ class Dispatched(partial):
     def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return _general(self, args, keywords)
 
+    def _elsewhere(self, library: Library, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What the fast path leaves where there are several devices: once more, with the device of its arrays current, if it was not."""
+        array, current = next(filter(library.owns, args), None), library.current(library.imported)
+        place = -1 if array is None or keywords else library.ordinal(array)
+        if place >= 0 and place != current():
+            with cuda().active(place):
+                if current() == place:  # or it would come here again
+                    return self(*args)
+        return self._general(args, keywords)
+
     def _learn(self, library: Library, call: Checked) -> None:
         """Puts a call into the fast path for its library, which becomes that of the kernel."""
         front = self._fronts.get(library.module)
@@ -66,8 +76,8 @@ class Dispatched(partial):
                 return  # of a key they were no good part: 0.0 is -0.0 there
             packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
             place = cuda().device_of if device_count(cuda()) > 1 else None
-            calls = self._calls
-            front = Front(calls.params, library, calls.deciding, packers, self._general, cuda().raw_launch(), place, calls.renamed)
+            calls, left = self._calls, partial(self._elsewhere, library) if place and library.ordinal else self._general
+            front = Front(calls.params, library, calls.deciding, packers, left, cuda().raw_launch(), place, calls.renamed)
             self._fronts[library.module] = front
         front.remember(dict(call.given), call.prepared)
         if front is not self._installed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ LIBRARIES = {
             make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer
             ordinal=lambda array: array.data.device_id,
             queue="_module.cuda.get_current_stream().ptr",
-            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
+            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
         Library(
@@ -170,7 +170,11 @@ def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType
 
 def package(array: Any) -> str:
     """The library whose array type an array's is or derives from, else the top package of its type."""
-    tops = packages(array)
+    return _of_these(packages(array))
+
+
+@lru_cache(maxsize=1024)
+def _of_these(tops: tuple[str, ...]) -> str:
     return next((top for top in tops if top in LIBRARIES), tops[0])
 
 
@@ -194,7 +198,9 @@ def is_array(value: Any) -> bool:
         return True
     if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
         return False
-    return package(value) == "torch" or offers(value, "__cuda_array_interface__") or offers(value, "__dlpack__")
+    if package(value) == "torch" or hasattr(type(value), "__dlpack__"):  # which asks no array, of which some take long to answer
+        return True
+    return offers(value, "__cuda_array_interface__") or offers(value, "__dlpack__")
 
 
 def offers(value: Any, protocol: str) -> bool:
