@@ -209,6 +209,7 @@ def test_the_register_cap_of_the_environment_is_that_of_kernels_without_one(monk
     made = [vxc.kernel(SCALE), vxc.kernel(SCALE, maxrregcount=40), vxc.elementwise("x: f32 -> f32", "x")]
     assert [k.compile((4,), (4,), target="sm_80").made.max_registers for k in made[:2]] == [24, 40]
     assert made[2]._calls.recipe.maxrregcount == 24
+    assert [vxc.compile(vxc.Source("k.vx", SCALE), maxrregcount=cap).max_registers for cap in (None, 40)] == [24, 40]
     capped = made[0]
     monkeypatch.delenv("VXC_MAXRREG")
     free = vxc.kernel(SCALE)
@@ -218,3 +219,5 @@ def test_the_register_cap_of_the_environment_is_that_of_kernels_without_one(monk
         monkeypatch.setenv("VXC_MAXRREG", wrong)
         with pytest.raises(vxc.LaunchError, match="E0709: `VXC_MAXRREG` in the environment is .*, which caps no registers"):
             vxc.kernel(SCALE)
+        with pytest.raises(vxc.VxcError, match="E0709"):
+            vxc.compile(vxc.Source("k.vx", SCALE))

@@ -27,7 +27,7 @@ LAYERS = (
     ("target", "layout", "cache"),
     ("ir",),
     ("binding",),
-    ("schedule",),
+    ("schedule", "register_cap"),
     ("frontend", "analysis"),
     ("pass_manager",),
     ("passes", "interp", "cuda"),

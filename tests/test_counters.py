@@ -128,8 +128,41 @@ def test_some_blocks_stand_for_many():
     whole = counted("@x: f32[3200] in", "@x", body, blocks=100, x=np.zeros(3200, np.float32))
     part = counted("@x: f32[3200] in", "@x", body, blocks=100, most=9, x=np.zeros(3200, np.float32))
     assert (whole.blocks, part.blocks) == ({"k": (100, 100)}, {"k": (9, 100)})
-    assert (only(whole).sectors, only(part).sectors) == (400, 36)
-    assert list(Counters(9).chunks("k", 100, 2)) == [(0, 2), (2, 1), (48, 2), (50, 1), (97, 2), (99, 1)]
+    assert (only(whole).sectors, only(part).sectors) == (400, 400)
+    assert part.touched["k", "x"].sectors == 400
+
+
+def test_blocks_are_taken_from_the_ends_and_from_all_over_the_middle():
+    counters = Counters(12)
+    taken = [(numbers.tolist(), counters.weight) for numbers in counters.chunks("k", 1000, 5)]
+    (first, between, more, last), weights = zip(*taken)
+    assert (first, last, weights) == ([0, 1], [998, 999], (1, 996 / 8, 996 / 8, 1))
+    gaps = np.diff([*between, *more])
+    assert len(gaps) == 7 and gaps.min() > 996 / 8 / 2 and len({*gaps.tolist()}) > 1  # everywhere, and not every so many
+    assert counters.weight == 1
+    for grid in range(13, 200):
+        numbers = np.concatenate([*Counters(12).chunks("k", grid, 5)])
+        assert len({*numbers.tolist()}) == len(numbers) <= 12 and numbers.max() == grid - 1
+        counted = Counters(12)
+        assert sum(counted.weight * len(numbers) for numbers in counted.chunks("k", grid, 5)) == pytest.approx(grid)
+
+
+def least(body: str, count: int = 256, **more) -> float:
+    counters = counted(f"@x: f32[{count}] inout", "@x", body, x=np.zeros(count, np.float32), **more)
+    return counters.touched["k", "x"].sectors
+
+
+def test_the_least_that_has_to_move():
+    assert least("%v: f32 = load @x, %t") == 4
+    assert least("%v: f32 = load @x, %t\n%w: f32 = load @x, %t") == 4  # once
+    assert least("%v: f32 = load @x, %t\nstore @x, %t, %v") == 8  # there and back
+    assert least("store @x, %t, 1.0:f32\n%v: f32 = load @x, %t") == 4  # it has what it wrote
+    shifted = "%i = add %t, 1\nstore @x, %t, 1.0:f32\nbarrier {scope=\"block\"}\n%v: f32 = load @x, %i"
+    assert least(shifted) == 5  # all but one element of it
+    assert least("%i = mul %t, 8\n%v: f32 = load @x, %i") == 32  # a sector for each element
+    assert least("%o: f32 = atomic @x, %t, 1.0:f32 {op=\"add\"}") == 4
+    assert least("%f: bool = lt %t, 8\nif %f\n%v: f32 = load @x, %t\nend") == 1
+    assert least("%v: f32 = load @x, %t", blocks=100, most=6) == 4  # the same for all blocks, of which the first had it
 
 
 def test_what_blocks_left_out_would_have_written_is_no_index_out_of_range():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vxc
-from vxc.collector import COLLECTOR
+from vxc.collector import COLLECTOR, _Collector
 from vxc.cuda.emit import emit
 from vxc.diag import VxcError
 from vxc.driver import compile, compile_ir
@@ -135,6 +135,25 @@ def test_the_cycle_collector_is_as_it_was_after_compiling():
             assert gc.isenabled() is was_on
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_is_there_when_the_first_thing_has_compiled_counts_as_old(frozen):
+    def is_old(thing: list) -> bool:
+        return any(thing is other for other in gc.get_objects(generation=2))
+
+    collector, made = _Collector(), []
+    if frozen:
+        gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        for _ in range(2):
+            with collector.paused():
+                made.append([[]])
+        assert gc.get_freeze_count() == before  # nobody's objects thaw
+        assert [is_old(thing) for thing in made] == [not frozen, False]
+    finally:
+        gc.unfreeze()
 
 
 def test_the_cycle_collector_is_off_until_the_last_thread_has_compiled():

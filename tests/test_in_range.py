@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_nothing_is_said_where_all_is_shown():
     guarded = GRID.replace("y[b", "if b*256+t < N { y[b").replace("; }", "; } }")
     assert vxc("check", "-", stdin=guarded).err == ""
     assert vxc("check", "-", "-D", "N=512", stdin=GRID).err == ""
+
+
+@pytest.mark.parametrize(
+    "element, dimension, index",
+    [
+        ("x[at[i, 0], max(i, at[i, 1])]", 1, "max(i, at[i, 1])"),
+        ("x[i][at[i, 1]]", 1, "at[i, 1]"),
+        ("x[0, # a comment, with a comma]\n  min(at[i, 1],\n i)]", 1, "min(at[i, 1], i)"),
+        ("x[if i < 3 { at[i, 0] } else { 0 }, 0]", 0, "(if i < 3 { at[i, 0] } else { 0 })"),
+        ("exp(x[0, at[i, 1]])", 1, "at[i, 1]"),
+    ],
+)
+def test_an_index_is_named_as_it_is_written(element, dimension, index):
+    text = f"kernel k(x: f32[4, M], at: i64[N, 2], out y: f32[N]) {{ parallel i in N {{ y[i] = {element}; }} }}"
+    got = vxc("check", "-", stdin=text)
+    (note,) = [line for line in got.err.splitlines() if line.startswith("note") and f"index {index} of `x`" in line]
+    extent = ("4", "M")[dimension]
+    assert f"dimension {dimension} has extent {extent}" in got.err and re.search(rf"if .*{re.escape(index)} < {extent}", got.err), note
 
 
 def test_words_for_data():

@@ -22,24 +22,24 @@ class Distinct(Counters):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.touched, self.needed = 0, defaultdict(int), defaultdict(set)
+        self.numbers, self.requested, self.needed = np.arange(0), defaultdict(int), defaultdict(set)
 
     def chunks(self, kernel, grid, size):
-        for self.first, count in super().chunks(kernel, grid, size):
-            yield self.first, count
+        for self.numbers in super().chunks(kernel, grid, size):
+            yield self.numbers
 
     def access(self, m, step, memory, flat, width=1):
         super().access(m, step, memory, flat, width)
         if memory.space not in ("shared", "local"):
             sector = np.broadcast_to((memory.base + flat * memory.dtype.bits // 8) // SECTOR, m.shape)
-            for block, (lanes, row) in enumerate(zip(np.broadcast_to(m.mask, m.shape), sector), self.first):
+            for block, lanes, row in zip(self.numbers.tolist(), np.broadcast_to(m.mask, m.shape), sector):
                 found = set(row[lanes].tolist())
-                self.touched[memory.name] += len(found)
+                self.requested[memory.name] += len(found)
                 self.needed[block, memory.name] |= found
 
     def efficiency(self, array: str) -> float:
         """The least sectors that every block could touch, over those that its requests touch."""
-        return sum(len(found) for (_, name), found in self.needed.items() if name == array) / self.touched[array]
+        return sum(len(found) for (_, name), found in self.needed.items() if name == array) / self.requested[array]
 
 
 def counted(sample: str, counters: Counters, **defines) -> list[Accesses]:

@@ -29,6 +29,7 @@ from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, PipelineError, Remark
 from vxc.pipeline import PIPELINE
 from vxc.record import record
+from vxc.register_cap import register_cap
 from vxc.source import Source
 from vxc.target import DEFAULT_ARCH, Target, target as target_of
 
@@ -117,11 +118,13 @@ def compile(
     """The kernel or program `name` (or the only program, else the only kernel) of a .vx source, compiled for one arch.
 
     `defines` fixes generics and dimensions, as -D does; what it leaves comes from the first `example` and from defaults. `debug`
-    adds checks of indices, divisors and asserts to the emitted code; `maxrregcount` caps registers a thread; `reduce_chunk` is
-    the chunk of reductions that do not say theirs; `aligned` says of arrays whether all their rows begin at multiples of 16 bytes
-    (`vxc.ir.alignment`), which for others the kernel finds out itself. Raises VxcError with all that is wrong with the source (E01xx to
-    E04xx), E0234 for no such kernel, E0701 for no such arch, E0708 for no such array, E0716.
+    adds checks of indices, divisors and asserts to the emitted code; `maxrregcount` caps registers a thread (None: `VXC_MAXRREG` of
+    the environment does); `reduce_chunk` is the chunk of reductions that do not say theirs; `aligned` says of arrays whether all their
+    rows begin at multiples of 16 bytes (`vxc.ir.alignment`), which for others the kernel finds out itself. Raises VxcError with all that
+    is wrong with the source (E01xx to E04xx), E0234 for no such kernel, E0701 for no such arch, E0708 for no such array, E0709 for no such
+    cap, and E0716.
     """
+    maxrregcount = register_cap(maxrregcount)
     with COLLECTOR.paused():
         module = parse(source)
         chosen = name or only(program_names(module) or kernel_names(module), source)

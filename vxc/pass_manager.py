@@ -19,13 +19,18 @@ from vxc.target import Target
 
 @record
 class Remark:
-    """One decision: `kind` is 'applied' or 'missed'; `loc` the (line, column) it is about, where there is one."""
+    """One decision: `kind` is 'applied' or 'missed'; `loc` the (line, column) it is about, where there is one.
+
+    `about` names what is decided, where a later pass may decide it again: `superseded_by` is the pass that has.
+    """
 
     pass_name: str
     kind: str
     message: str
     kernel: str = ""
     loc: tuple[int, int] | None = None
+    about: tuple[str, ...] = ()
+    superseded_by: str = ""
 
     def __str__(self) -> str:
         place = f":{self.loc[0]}:{self.loc[1]}" if self.loc else ""
@@ -41,8 +46,12 @@ class Context:
     remarks: list[Remark] = field(default_factory=list)
     pass_name: str = ""
 
-    def applied(self, message: str, kernel: str = "", loc: tuple[int, int] | None = None) -> None:
-        self.remarks.append(Remark(self.pass_name, "applied", message, kernel, loc))
+    def applied(self, message: str, kernel: str = "", loc: tuple[int, int] | None = None, about: tuple[str, ...] = ()) -> None:
+        """Note a decision; what other passes have said about the same (`about`, kernel and place) no longer holds."""
+        for at, said in enumerate(self.remarks if about else ()):
+            if (said.about, said.kernel, said.loc, said.superseded_by) == (about, kernel, loc, "") and said.pass_name != self.pass_name:
+                self.remarks[at] = replace(said, superseded_by=self.pass_name)
+        self.remarks.append(Remark(self.pass_name, "applied", message, kernel, loc, about))
 
     def missed(self, message: str, kernel: str = "", loc: tuple[int, int] | None = None) -> None:
         self.remarks.append(Remark(self.pass_name, "missed", message, kernel, loc))

@@ -7,6 +7,7 @@ from vxc.passes.async_copies import ASYNC_COPIES
 from vxc.passes.avoid_bank_conflicts import AVOID_BANK_CONFLICTS
 from vxc.passes.bound_quotients import BOUND_QUOTIENTS
 from vxc.passes.bound_rows import BOUND_ROWS
+from vxc.passes.doubt_indices import DOUBT_INDICES
 from vxc.passes.elementary_precision import ELEMENTARY_PRECISION
 from vxc.passes.expand_tiles import EXPAND_TILES
 from vxc.passes.fuse_loops import FUSE_LOOPS
@@ -33,6 +34,7 @@ PIPELINE = Pipeline(
     (
         PROVE_PARALLEL,  # first, while the loops are the author's, so that what is refused is said in the author's terms
         SIMPLIFY,  # before anything is decided, so that decisions see constants
+        DOUBT_INDICES,  # while loops and conditions are as the author wrote them; what passes add themselves is in range
         FUSE_SIBLINGS,  # before each nest of the top level is a launch of its own
         SPLIT_LAUNCHES,  # all that follows may count on one parallel nest a kernel
         SPLIT_LENGTHS,  # before parts, of which only the launch for long rows has several

@@ -28,9 +28,7 @@ STATIC_SHARED_BYTES = 48 * 1024
 """Above this, shared memory is dynamic and has to be asked for before the launch."""
 
 REGISTER_CAP = "VXC_MAXRREG"
-"""The environment variable that caps the registers of a thread where no argument does: of commands and of kernels made from Python.
-`vxc.compile` goes by its arguments alone.
-"""
+"""The environment variable that caps the registers of a thread where no argument does."""
 
 _RESERVED_SHARED_BYTES = 1024
 _SHARED_GRANULARITY = 128

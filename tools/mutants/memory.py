@@ -20,7 +20,7 @@ MEMORY = (
     ),
     Mutant(
         "wide-under-a-condition", "analysis/vector_width.py", "an access that only some elements make is made of all",
-        "            if outside and (stored or not group):\n", "            if False:\n",
+        "outside = [i for i in group if parent[i] != home or i not in loop.level]", "outside: list[int] = []",
         (FILES, WIDTHS + "test_rows"),
     ),
     Mutant(

@@ -81,6 +81,7 @@ class KernelFacts:
     """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it.
 
     `chosen` are unknowns that are one of two forms, which together grew past what a form may be: (condition, where it holds, else).
+    `places` are the positions of all instructions that make an access.
     """
 
     kernel: Kernel
@@ -90,6 +91,7 @@ class KernelFacts:
     ranges: Ranges
     extents: Mapping[str, tuple[Form, ...]]
     chosen: Mapping[str, tuple[Form, Form, Form]]
+    places: Mapping[Access, list[int]]
 
     @cached_property
     def countable(self) -> frozenset[str]:
@@ -169,7 +171,7 @@ class _Walk:
         leaky = {regions.innermost(i, LOOPS) for i, inst in enumerate(insts) if inst.op in ("break", "continue")}
         writes = Counter(inst.operands[0].name for inst in insts if _writes_cell(inst))
         arms: dict[int, dict[str, list[tuple[int, Form]]]] = {}  # by `if`: cells, and what its arms store to them
-        found: dict[Access, None] = {}
+        found: dict[Access, list[int]] = {}
         loops: list[LoopFact] = []
         outside: list[tuple] = []  # what held before each open region
         for i, inst in enumerate(insts):
@@ -190,14 +192,14 @@ class _Walk:
             else:
                 for a in accesses(inst):
                     indices = tuple(self.form(x) for x in a.box)
-                    found.setdefault(Access(a.buffer, indices, MODES[a.mode], self.loops, self.guards, self.regular, i))
+                    found.setdefault(Access(a.buffer, indices, MODES[a.mode], self.loops, self.guards, self.regular, i), []).append(i)
                 if _writes_cell(inst) and writes[inst.operands[0].name] == 2:
                     arm = arms.setdefault(regions.parent[i], {}).setdefault(inst.operands[0].name, [])
                     arm.append((i, self.form(inst.operands[1])))
                 self.define(inst)
                 if isinstance(inst.result, Buffer):
                     self.levels[inst.result.name] = regions.parent[i]
-        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen)
+        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen, found)
 
     def _chosen(self, cell: str, stores: list[tuple[int, Form]], regions: Regions, opener: int) -> None:
         """A cell that nothing but the two arms of one `if` beside its declaration store to is a `select` from there on."""

@@ -8,19 +8,20 @@ array is known where sizes are found for which it does. `analysis/bounds.py` fin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.concrete import TooLarge, Work, enumerable, evaluate_form, executions_of, free_symbols, instances
 from vxc.analysis.forms import Atom, Form, Unknown, form
-from vxc.analysis.proof import Facts, proved, said, with_sizes
+from vxc.analysis.proof import DEPTHS, QUICK, Facts, proved, said, with_sizes
 from vxc.analysis.ranges import Ranges
-from vxc.ir.kernel import Buffer, Kernel, Operand, Value
+from vxc.analysis.sweeps import Numbering
+from vxc.ir.kernel import Buffer, Kernel
 from vxc.ir.ranges import ranges
 from vxc.record import record
-from vxc.semantics import SCALAR_OPS
 
 _ROWS = 1 << 20  # executions looked at to find one that leaves
 
@@ -41,32 +42,47 @@ class Unproven:
     extent: Form
     below: bool
     above: bool
-    lowest: Form | None
-    highest: Form | None
-    seen: Outside | None
+    lowest: Form | None = None
+    highest: Form | None = None
+    seen: Outside | None = None
 
 
 def unproven(facts: KernelFacts) -> Iterator[Unproven]:
     """Those of arrays of the caller, in program order."""
+    for x in _open(facts, [access for access in facts.accesses if access.buffer.space == "param"]):
+        index = x.access.indices[x.dimension]
+        inner = _inner(facts, x.access)
+        seen = _leaving(facts, x.access, index, x.extent)
+        yield replace(x, lowest=inner.lowest(index), highest=inner.highest(index), seen=seen)
+
+
+def doubted(facts: KernelFacts, accesses: Iterable[Access]) -> set[int]:
+    """The positions of those of the accesses with an index that is not quickly shown to be in range."""
+    return {at for x in _open(facts, accesses, QUICK) for at in facts.places[x.access]}
+
+
+def _inner(facts: KernelFacts, access: Access) -> Ranges:
+    return access.loops[-1].ranges if access.loops else facts.ranges
+
+
+def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...] = DEPTHS) -> Iterator[Unproven]:
+    """The indices of some accesses that are not shown to be in range by proofs of some depths."""
     same, only_run = _same_values(facts.kernel), _only_run(facts)
 
     def one_name(f: Form) -> Form:
         return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
 
-    for access in facts.accesses:
-        if access.buffer.space != "param":
-            continue
-        inner = access.loops[-1].ranges if access.loops else facts.ranges
+    for access in accesses:
+        inner = _inner(facts, access)
         known = Ranges({**only_run, **inner.bounds}, inner.least)
         given = tuple(map(one_name, _given(facts, access, known)))
         known = with_sizes(known, given)
         known = Ranges(_with_found(facts, known, given), known.least)
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             x = one_name(index)
-            below, above = not proved(x, known, given), not proved(extent - 1 - x, known, given)
+            below, above = (not proved(room, known, given, depths) for room in (x, extent - 1 - x))
             if below or above:
-                seen = _leaving(facts, access, index, extent)
-                yield Unproven(access, d, extent, below, above, inner.lowest(index), inner.highest(index), seen)
+                yield Unproven(access, d, extent, below, above)
 
 
 # ---- what is known ---------------------------------------------------------------------------------------------------
@@ -107,19 +123,12 @@ def _with_found(facts: KernelFacts, known: Ranges, given: Facts) -> Bounds:
 
 def _same_values(kernel: Kernel) -> dict[str, str]:
     """Values that are the same as an earlier one: of one operation on the same operands, and loads of an element of an `in` array."""
-    first: dict[tuple, str] = {}
-    same: dict[str, str] = {}
-
-    def name(x: Operand) -> object:
-        return same.get(x.name, x.name) if isinstance(x, Value) else x
-
-    for inst in kernel.insts:
-        loads = inst.op == "load" and inst.operands[0].space == "param" and inst.operands[0].mode == "in"
-        if isinstance(inst.result, Value) and (loads or inst.op in SCALAR_OPS or inst.op == "cast"):
-            key = (inst.op, inst.result.dtype, inst.attrs, *(x.name if isinstance(x, Buffer) else name(x) for x in inst.operands))
-            if first.setdefault(key, inst.result.name) != inst.result.name:
-                same[inst.result.name] = first[key]
-    return same
+    given = [p for p in kernel.params if isinstance(p, Buffer) and p.space == "param" and p.mode == "in"]
+    numbering, known = Numbering({p.name: len(kernel.insts) for p in given}), {}
+    for at, inst in enumerate(kernel.insts):
+        numbering.of(inst, at, known)
+    first = {n: inst.result.name for n, (inst, _) in numbering.made.items()}
+    return {name: first[n] for name, n in known.items() if first[n] != name}
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------

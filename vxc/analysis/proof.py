@@ -14,7 +14,8 @@ from vxc.analysis.ranges import Ranges
 from vxc.record import record, state
 
 _GOALS = 150  # tried for each depth before giving up
-_DEPTHS = (1, 2, 4, 7)  # replacements one after another: short proofs first
+DEPTHS = (1, 2, 4, 7)  # replacements one after another: short proofs first
+QUICK = DEPTHS[:2]  # where what is not proved costs little, and proofs are looked for in every kernel that is compiled
 
 Facts = tuple[Form, ...]  # forms that are not negative
 
@@ -51,9 +52,9 @@ def _without_quotient(f: Form, ranges: Ranges) -> Form:
     return f
 
 
-def proved(f: Form, ranges: Ranges, facts: Facts) -> bool:
+def proved(f: Form, ranges: Ranges, facts: Facts, depths: tuple[int, ...] = DEPTHS) -> bool:
     """True where f is shown not to be negative; False says nothing."""
-    return any(_proved(Goal(gather(f), facts), ranges, _Budget(), depth, set()) for depth in _DEPTHS)
+    return any(_proved(Goal(gather(f), facts), ranges, _Budget(), depth, set()) for depth in depths)
 
 
 def _proved(goal: Goal, ranges: Ranges, budget: _Budget, depth: int, seen: set[Goal]) -> bool:

@@ -43,24 +43,30 @@ class Numbering:
     def sweep(self, insts: Sequence[Inst], regions: Regions, at: int) -> Sweep:
         """Number a region's own level; the rest of it only uses."""
         known: dict[str, int] = {insts[at].result.name: _INDEX}
-
-        def of(x: Operand) -> int:
-            return self.number(x) if type(x) is not Value else known[x.name] if x.name in known else self.number(("outside", x.name))
-
         numbers: dict[int, int] = {}
         for i in regions.level(regions.body(at)):
-            inst = insts[i]
-            if OPS[inst.op].pure or self._steady(inst, i):
-                operands = tuple(map(of, inst.operands))
-                n = self.number((inst.op, operands, inst.result.dtype.name, inst.attrs))
-                if n not in self.made:
-                    self.made[n] = (inst, operands)
-                    if not self.moving.isdisjoint(operands):
-                        self.moving.add(n)
-                numbers[i] = known[inst.result.name] = n
+            n = self.of(insts[i], i, known)
+            if n is not None:
+                numbers[i] = n
         others = (insts[i] for i in regions.body(at) if i not in numbers)
         used = {x.name: None for inst in others for x in inst.operands if type(x) is Value}
         return Sweep(at, numbers, tuple(known[name] for name in used if name in known))
+
+    def of(self, inst: Inst, at: int, known: dict[str, int]) -> int | None:
+        """The number of what an instruction at a position gives, which becomes `known`; None where equal ones need not give the same."""
+        if not (OPS[inst.op].pure or self._steady(inst, at)):
+            return None
+        operands = tuple(
+            self.number(x) if type(x) is not Value else known[x.name] if x.name in known else self.number(("outside", x.name))
+            for x in inst.operands
+        )
+        n = self.number((inst.op, operands, inst.result.dtype.name, inst.attrs))
+        if n not in self.made:
+            self.made[n] = (inst, operands)
+            if not self.moving.isdisjoint(operands):
+                self.moving.add(n)
+        known[inst.result.name] = n
+        return n
 
     def _steady(self, inst: Inst, at: int) -> bool:
         return inst.op == "load" and at < self.stable.get(inst.operands[0].name, -1)

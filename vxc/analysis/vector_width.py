@@ -28,7 +28,7 @@ their addresses are not looked at; loops that access nothing else are left alone
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -61,13 +61,16 @@ def candidate(inst: Inst) -> int:
     return count if step == 1 and start == 0 and 1 < count <= MOST and count & (count - 1) == 0 else 0
 
 
+def refusal(inside: Iterable[Inst]) -> str | None:
+    """The instruction in a loop that keeps it as it is, if there is one."""
+    return next((inst.op for inst in inside if inst.op in _REFUSED), None)
+
+
 def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     """`distinct` is False where two parameters may be the same memory."""
-    found = Widths()
-    if not any(map(candidate, kernel.insts)):
-        return found
-    regions = Regions.of(kernel.insts)
     offsets = Offsets.of(kernel.params)
+    found = Widths(offsets)
+    regions = Regions.of(kernel.insts)
     done = 0  # where what is before has its forms
     for at, inst in enumerate(kernel.insts):
         if at < done:
@@ -80,8 +83,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             offsets.forms[name] = offsets.form(inst.operands[0]) * count + form(Atom(name)) + shift
         else:
             offsets.define(inst)
-        refused = any(other.op in _REFUSED for other in inside)
-        if not refused and any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
+        if not refusal(inside) and any(a.buffer.space in MEMORY for other in inside for a in accesses(other)):
             for other in inside:
                 offsets.define(other)
             done = regions.end[at]
@@ -113,10 +115,15 @@ class _Finder:
                     touched.setdefault(access.buffer.name, []).append(i)
         found = [a for places in touched.values() for i in places for a in accesses(self.insts[i])]
         if not distinct and any("w" in a.mode and a.buffer.space in GLOBAL for a in found):
-            self._miss(next(iter(touched.values())), "two parameters of the kernel may be the same array")
+            for places in touched.values():
+                self._miss(places, "two parameters of the kernel may be the same array")
             return None
         runs = [run for places in touched.values() for run in self._runs(places)]
-        if not runs or self.insts[loop.at].attr("deal") and in_vain(runs, found):
+        if runs and self.insts[loop.at].attr("deal") and in_vain(runs, found):
+            for run in runs:
+                self._miss([*run.loads, *run.stores], "lanes take neighbouring elements, as the array in global memory wants it")
+            return None
+        if not runs:
             return None
         tests = loop.tests(loop.guard) if loop.guard >= 0 else ()
         around = {loop.regions.parent[i] for run in runs for i in (*run.loads, *run.stores)}
@@ -146,9 +153,10 @@ class _Finder:
             home = next((parent[i] for i in group if i in loop.level), -1)
             outside = [i for i in group if parent[i] != home or i not in loop.level]
             group = [i for i in group if i not in outside]
-            if outside and (stored or not group):
-                self._miss(outside, "it happens only under a condition")
-            elif loop.varies(offset):  # not where all iterations read the same one
+            if outside and loop.varies(offset):
+                follows = loop.first(offset) is not None
+                self._miss(outside, "it happens only under a condition" if follows else self._stride(offset))
+            if loop.varies(offset) and group and not (outside and stored):  # not where all iterations read the same one
                 run = self._run(offset, group)
                 if run is not None:
                     yield run
@@ -173,19 +181,23 @@ class _Finder:
                     if type(x) is Value:
                         merge(self.found.least, dict.fromkeys(self.offsets.divisors.get(x.name, ()), 1))
                 return Run(buffer, loads, stores, indices, loop.value_of(offset), within, given, otherwise)
-            other = "in each lane" if buffer.space in GLOBAL else "each time"
-            self._miss(group, f"the first of {loop.count} elements, {first}, may lie otherwise modulo {BYTES} bytes {other}")
+            self._miss(group, given.why or "")
         return None
 
     def _sizes(self, buffer: Buffer, first: Form, stored: bool) -> tuple[Size, Size]:
         """Elements that an access may have: where what is tested holds, and otherwise; see the rule above."""
-        loop, width = self.loop, min(BYTES // buffer.dtype.bytes, self.loop.count)
+        loop, size, width = self.loop, buffer.dtype.bytes, min(BYTES // buffer.dtype.bytes, self.loop.count)
         widths = [width >> k for k in range(width.bit_length())]
+        few = f"the {loop.count} elements that a thread takes in a row are {width * size} bytes" if width * size < BYTES else None
+        begin = f"the {loop.count} elements that a thread takes in a row may begin at any multiple of {{}} bytes"
         if buffer.space == "shared":
-            known = Size(next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {}), None)
+            most = next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {})
+            known = Size(most, None, few if most == width else begin.format(most * size))
             return known, known
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
-        by_address, straight = Size(most, "branch" if most > 1 else None), Size(width, "straight")
+        turns = f"{begin.format(most * size)}, and do so elsewhere modulo {BYTES} bytes in neighbouring lanes"
+        by_address = Size(most, "branch" if most > 1 else None, few if most == width else turns)
+        straight = Size(width, "straight", few)
         needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
         tested = buffer.space == "param" and buffer.align is None
         known = buffer.align is None or not needs and width * buffer.dtype.bytes <= buffer.align  # nothing is tested of it
@@ -193,11 +205,11 @@ class _Finder:
             merge(self.found.divides, needs)
             if tested:
                 merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
-            if not needs and not tested or loop.fixed:
-                return Size(width, None), Size(width, None)
-            return Size(width, None), by_address
+            whole = Size(width, None, few)
+            return whole, whole if not needs and not tested or loop.fixed else by_address
         if loop.fixed:
-            return Size(1, None), Size(1, None)
+            single = Size(1, None, "where a row of them begins is not known, and lanes that take neighbouring elements access whole lines")
+            return single, single
         words = buffer.dtype.bytes >= 4 and self._keeps()
         return by_address if loop.dealt or stored or words else straight, by_address
 
@@ -235,7 +247,8 @@ class _Finder:
         """The run with accesses at multiples of their size, where it is known that they are if nothing is shifted."""
         loop, buffer = self.loop, run.buffer
         offset = self.offsets.linear(buffer, run.indices).replace(lambda u: form(0) if u == loop.shift else None)
-        first, size = loop.first(offset), Size(min(BYTES // buffer.dtype.bytes, loop.count), None)
+        width = min(BYTES // buffer.dtype.bytes, loop.count)
+        first, size = loop.first(offset), Size(width, None, run.given.why if run.given.elements == width else None)
         known = buffer.space != "param" or size.elements * buffer.dtype.bytes <= (buffer.align or 0)
         whole = known and first is not None and self.offsets.divisible(first, size.elements, {}) == {}
         return replace(run, given=size, otherwise=size) if whole else None
@@ -288,4 +301,4 @@ class _Finder:
         return known if step.terms else "how its index follows from the iteration is not known"
 
     def _miss(self, places: list[int], why: str) -> None:
-        self.found.missed.append(Missed(places[0], self.insts[places[0]].operands[0], why))
+        self.found.missed.append(Missed(tuple(places), self.insts[places[0]].operands[0], why))

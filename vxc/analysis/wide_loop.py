@@ -6,16 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import NamedTuple
 
+from vxc.analysis.offsets import Offsets
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
 from vxc.ir.ops import Access
 from vxc.record import record, state
 
 
 class Size(NamedTuple):
-    """Elements of an access; `anywhere`: wherever they lie, as the `move` of that attribute does it."""
+    """Elements of an access; `anywhere`: wherever they lie, as the `move` of that attribute does it; `why` they are not 16 bytes."""
 
     elements: int
     anywhere: str | None
+    why: str | None = None
 
 
 @record
@@ -86,9 +88,9 @@ class WideLoop:
 
 @record
 class Missed:
-    """An access that stays as it is, and why."""
+    """Accesses to one buffer that stay as they are, by position, and why."""
 
-    at: int
+    places: tuple[int, ...]
     buffer: Buffer
     why: str
 
@@ -96,8 +98,10 @@ class Missed:
 @state
 class Widths:
     """What is found in one kernel, and what it tests for it. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`:
-    parameter -> what must divide it; `least`: parameter -> what it must be at least.
+    parameter -> what must divide it; `least`: parameter -> what it must be at least. `offsets` has the forms of all its values.
     """
+
+    offsets: Offsets
 
     loops: dict[int, WideLoop] = field(default_factory=dict)
     missed: list[Missed] = field(default_factory=list)

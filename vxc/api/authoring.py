@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +18,9 @@ from vxc.api.specialise import Recipe
 from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed, read_source
 from vxc.frontend.selection import only
+from vxc.register_cap import register_cap
 from vxc.source import Source
-from vxc.target import LEAST_REGISTER_CAP, MAX_REGISTERS_PER_THREAD, REGISTER_CAP, Target
+from vxc.target import Target
 
 
 class Module:
@@ -149,20 +149,3 @@ def _module(source: Source, target: str | Target | None, debug: bool, maxrregcou
     kernels, alone = signatures(source)
     recipes = {kernel.name: Recipe(source, kernel.name, (), debug, maxrregcount, alone=alone) for kernel in kernels}
     return Module(source, {kernel.name: Kernel(recipes[kernel.name], kernel, arch) for kernel in kernels})
-
-
-def register_cap(registers: Any) -> int | None:
-    """What `maxrregcount` says, and where it is None the environment. Raises `VxcError` E0709."""
-    what, read = "`maxrregcount`", operator.index
-    if registers is None:
-        what, read, registers = f"`{REGISTER_CAP}` in the environment", int, os.environ.get(REGISTER_CAP) or None
-    if registers is None:
-        return None
-    try:
-        number = read(registers) if not isinstance(registers, bool) else 0
-    except Exception:  # TypeError, ValueError, or what the type's own code raises
-        number = 0
-    if not LEAST_REGISTER_CAP <= number <= MAX_REGISTERS_PER_THREAD:
-        hint = f"give an int from {LEAST_REGISTER_CAP} to {MAX_REGISTERS_PER_THREAD}, or None for no cap"
-        raise VxcError(Diagnostic("E0709", f"{what} is {brief(registers)}, which caps no registers of a thread", help=hint))
-    return number

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vxc.api.authoring import register_cap
 from vxc.api.devices import arch_named
 from vxc.api.errors import expect, translated
 from vxc.api.families import OneLine, axes_of, kept_of
@@ -13,6 +12,7 @@ from vxc.api.kernels import Kernel
 from vxc.api.lines import Line, read_signature
 from vxc.api.specialise import Recipe
 from vxc.diag import Diagnostic, VxcError
+from vxc.register_cap import register_cap
 from vxc.source import Source
 from vxc.target import Target
 

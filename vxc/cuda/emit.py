@@ -13,6 +13,7 @@ from vxc.cuda.emit_ops import ARENA, is_packed, write_statements
 from vxc.cuda.names import Names, ascii_text, kernel_symbol
 from vxc.cuda.prelude import identifiers, prelude_text
 from vxc.cuda.text import c_string
+from vxc.cuda.unchecked import unchecked
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.kernel import Buffer, Inst, Kernel, Value
 from vxc.ir.ops import accesses
@@ -34,8 +35,9 @@ def emit(plan: Plan, *, lines: bool = True, debug: bool = False, bounds: bool = 
     early, allowing = _overlapping(plan)
     externs: dict[tuple[str, str], str] = {}
     kernels = []
-    for kernel in plan.kernels:
-        _check(kernel)
+    for checked in plan.kernels:
+        _check(checked)
+        kernel = checked if debug else unchecked(checked)
         names = Names()
         distinct = kernel.name not in shared | early and not _loads_again(kernel)
         params = [_parameter(p, names, distinct) for p in kernel.params]

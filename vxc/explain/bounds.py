@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from vxc.analysis.access import collect, known_dimensions
 from vxc.analysis.in_range import Unproven, unproven
-from vxc.diag import Diagnostic, Label
+from vxc.diag import Diagnostic, Label, VxcError
 from vxc.dtypes import I64
+from vxc.frontend import syntax
+from vxc.frontend.node import walk
+from vxc.frontend.parse import parse
 from vxc.ir.kernel import Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.tiles import expand
 from vxc.ir.walk import definitions
 from vxc.passes.prove_parallel_text import source_name
 from vxc.record import record
-from vxc.source import Span
+from vxc.source import Source, Span
 
 CODE = "N0311"
 
@@ -42,12 +46,21 @@ def bounds_of(tile: Plan) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda f: f.loc or (0, 0)))
 
 
+class _Element(NamedTuple):
+    """A subscript of the source, of a name or ""."""
+
+    span: Span
+    name: str
+    indices: tuple[syntax.Index | syntax.Window | syntax.Slice, ...]
+
+
 class _Wording:
     """The words about one kernel; without a source, an index is shown as a form."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.source = kernel, kernel.source
         self._defined = definitions(kernel.insts)
+        self._elements = _elements(kernel.source) if kernel.source else []
 
     def key(self, found: Unproven) -> tuple:
         """What findings have in common that are said as one."""
@@ -90,18 +103,25 @@ class _Wording:
 
     def _text(self, found: Unproven) -> str:
         """The index as the source has it, else the form that it is (of a row, say); "" where that has no names."""
-        parts = _indices(self.source.slice(self._span(found))) if self.source else []
-        if found.dimension < len(parts) and parts[found.dimension] and ":" not in parts[found.dimension]:
-            return parts[found.dimension]
+        written = self._element(found)
+        index = written.indices[found.dimension] if written and found.dimension < len(written.indices) else None
+        if isinstance(index, syntax.Index):
+            text = " ".join(self.source.slice(index.span).split())
+            return f"({text})" if isinstance(index.value, syntax.IfExpr) else text
         form = found.access.indices[found.dimension]
         return "" if any(a.name.isdigit() for a in form.atoms()) else source_name(str(form))
 
     def _span(self, found: Unproven) -> Span:
-        """The element, also where the place is that of a call around it."""
+        written = self._element(found)
+        return written.span if written else self.source.element_at(*self._inst(found).loc or (1, 1))
+
+    def _element(self, found: Unproven) -> _Element | None:
+        """The element as the source has it, also where the place is that of a call around it: then the first of the array from there on."""
         line, column = self._inst(found).loc or (1, 1)
-        span, name = self.source.element_at(line, column), source_name(found.access.buffer.name)
-        inner = self.source.line(line).find(f"{name}[", column - 1) + 1
-        return self.source.element_at(line, inner) if inner and not self.source.slice(span).startswith(name) else span
+        start, name = self.source.line_starts[line - 1] + column - 1, source_name(found.access.buffer.name)
+        end = start + len(self.source.line(line)) - column + 1
+        here = [x for x in self._elements if start <= x.span.start < end]
+        return next((x for x in here if x.span.start == start), None) or next((x for x in here if x.name == name), None)
 
     def _inst(self, found: Unproven) -> Inst:
         return self.kernel.insts[found.access.at]
@@ -137,14 +157,18 @@ def _ends(found: Unproven, extent: str) -> Iterator[str]:
         yield f"reach {high}, and the extent is {extent}" if high else f"pass the extent {extent}"
 
 
-def _indices(text: str) -> list[str]:
-    """What stands between the commas of `name[..]`."""
-    _, bracket, rest = text.partition("[")
-    parts, depth = [""], 0
-    for char in rest[:-1] if bracket else "":
-        depth += (char in "([{") - (char in ")]}")
-        if char == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return [part.strip() for part in parts]
+def _elements(source: Source) -> list[_Element]:
+    """The subscripts of a source, in order, `x[i][j]` as one; of IR text, none."""
+    try:
+        found = [x for x in walk(parse(source)) if isinstance(x, syntax.Subscript)]
+    except VxcError:
+        return []
+    inner = {x.base for x in found}
+    return [_element(x) for x in found if x not in inner]
+
+
+def _element(node: syntax.Subscript) -> _Element:
+    base, indices = node.base, node.indices
+    while isinstance(base, syntax.Subscript):
+        base, indices = base.base, base.indices + indices
+    return _Element(node.span, base.name if isinstance(base, syntax.Name) else "", indices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vxc.diag import VxcError
 from vxc.driver import Compiled
 from vxc.explain.bounds import Finding, bounds_of
+from vxc.explain.layouts import layouts_of
 from vxc.explain.loops import loops_of
 from vxc.explain.measure import Measured, accesses_of, execution_of, measure, traffic_of
 from vxc.explain.model import Decision, KernelExplanation, Launch, Resources
@@ -34,7 +35,7 @@ def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:
     for x in launches:
         if x.execution and x.execution.simulated_blocks < x.grid:
             ran = f"{x.execution.simulated_blocks} of its {x.grid:,} blocks were simulated"
-            notes.append(f"{x.kernel}: {ran}, some from its start, middle and end; counts are estimated from them")
+            notes.append(f"{x.kernel}: {ran}, some from its start, its end and between; counts are estimated from them")
     remarks = (*map(_decision, compiled.remarks), *map(_unproven, bounds_of(compiled.tile)))
     return KernelExplanation(compiled.tile.name, dict(measured.arrays), tuple(launches), remarks, tuple(notes))
 
@@ -53,13 +54,14 @@ def _launch(compiled: Compiled, name: str, resources: Resources | None, measured
         execution=execution_of(kernel, measured) if grid else None,  # it moves nothing where it is not launched: not even each array once
         traffic=traffic_of(kernel, measured, target) if grid else None,
         loops=loops_of(compiled, name),
-        accesses=accesses_of(kernel, measured, compiled.remarks),
+        layouts=layouts_of(compiled, name),
+        accesses=accesses_of(kernel, measured),
     )
 
 
 def _decision(remark: Remark) -> Decision:
     line, column = remark.loc or (None, None)
-    return Decision(remark.pass_name, remark.kind, remark.kernel, line, column, remark.message)
+    return Decision(remark.pass_name, remark.kind, remark.kernel, line, column, remark.message, remark.superseded_by or None)
 
 
 def _unproven(found: Finding) -> Decision:

@@ -11,7 +11,7 @@ from typing import Any
 
 from vxc.record import record
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @record
@@ -64,6 +64,15 @@ class Traffic:
 
 
 @record
+class Fused:
+    """Another loop of the source that is part of a loop: one `nest` with it, or a `sibling` that came after it."""
+
+    index: str
+    line: int | None
+    how: str
+
+
+@record
 class Loop:
     """A loop of the source, or one that a row, tile or reduction became."""
 
@@ -72,7 +81,7 @@ class Loop:
     kind: str
     thread_map: str
     lanes: int
-    fused_with: tuple[str, ...]
+    fused_with: tuple[Fused, ...]
     unroll: int
 
 
@@ -95,6 +104,25 @@ class Access:
 
 
 @record
+class Layout:
+    """Where elements of a tile, or iterations of a loop that threads share, lie: in threads and their slots, or in shared memory."""
+
+    kind: str
+    buffer: str = ""
+    index: str = ""
+    line: int | None = None
+    shape: tuple[int, ...] | None = None
+    layout: str | None = None
+    threads: int | None = None
+    slots: int | None = None
+    replicas: int | None = None
+    offset: int | None = None
+    bytes: int | None = None
+    pitch: tuple[int, ...] | None = None
+    swizzle: tuple[int, ...] | None = None
+
+
+@record
 class Launch:
     """One kernel that the source kernel became."""
 
@@ -107,6 +135,7 @@ class Launch:
     execution: Execution | None
     traffic: Traffic | None
     loops: tuple[Loop, ...]
+    layouts: tuple[Layout, ...]
     accesses: tuple[Access, ...]
 
 
@@ -120,6 +149,7 @@ class Decision:
     line: int | None
     column: int | None
     message: str
+    superseded_by: str | None = None
 
 
 @record

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from vxc.explain.model import Access, Decision, KernelExplanation, Launch, Loop
+from vxc.explain.model import Access, Decision, KernelExplanation, Launch, Layout, Loop, Roofline
+from vxc.layout.layout import parse, program_text
 from vxc.source import Source
 from vxc.target import MAX_REGISTERS_PER_THREAD, WARP
 
@@ -13,6 +14,7 @@ A warp is 32 threads that run together; a request is one memory instruction of a
 memory moves; bytes moved are those of all sectors of all requests, before caches. A bank conflict makes a request to shared memory
 take several turns. Occupancy is how many warps a multiprocessor can hold at once. \"At best\" is the time that the least bytes and
 the operations would take at the card's peak rates, whichever is more."""
+LEAST = 0.001  # microseconds that are worth telling apart
 
 
 def text(explanation: KernelExplanation, source: Source, arch: str) -> str:
@@ -60,18 +62,23 @@ def _occupancy(x: Launch) -> str:
     return f"{held}; the grid {grid} of {x.multiprocessors}"
 
 
+def _times(roof: Roofline) -> tuple[float, float]:
+    return roof.memory_microseconds, roof.arithmetic_microseconds
+
+
 def _measured(x: Launch) -> Iterator[tuple[str, str]]:
     done, moved = x.execution, x.traffic
     if done is None or moved is None:
         return
     times = f": {moved.moved_bytes / moved.minimum_bytes:.2f} times" if moved.minimum_bytes else ""
-    yield "memory", f"{moved.moved_bytes:,} bytes moved, {moved.minimum_bytes:,} at least (each array once){times}"
-    each = f", {moved.operations_per_byte:g} for each of the least bytes" if moved.operations_per_byte is not None else ""
+    yield "memory", f"{moved.moved_bytes:,} bytes moved, {moved.minimum_bytes:,} at least (each sector once){times}"
+    each = f", {moved.operations_per_byte:g} for each of the least bytes" if moved.operations and moved.operations_per_byte else ""
     yield "arithmetic", f"{_count(moved.operations, 'operation')} on floats{each}"
     if moved.roofline:
         roof = moved.roofline
         limit = "memory-bound" if roof.bound == "memory" else "compute-bound"
-        times = f"{roof.memory_microseconds:g} us for memory, {roof.arithmetic_microseconds:g} us for arithmetic"
+        memory, arithmetic = (f"{n:.3g} us" if n >= LEAST else f"less than {LEAST} us" for n in _times(roof))
+        times = f"{memory} for memory, {arithmetic} for arithmetic"
         yield "at best", f"{times} on {roof.device}: {limit}"
     lanes = f"{done.active_lanes:g} of {WARP} threads active in each"
     parts = f"{_count(done.divergent_branches, 'branch', 'branches')} on which the threads of a warp part"
@@ -86,7 +93,8 @@ def _source_lines(explanation: KernelExplanation, source: Source) -> Iterator[st
     several = len(explanation.launches) > 1
     for launch in (x for x in explanation.launches if x.grid != 0 or not any(y.grid for y in explanation.launches)):
         own = f"{launch.kernel}: " if several else ""
-        for part, words in [*((x, _loop(x)) for x in launch.loops), *((x, _access(x)) for x in launch.accesses)]:
+        tiles = ((x, _layout(x)) for x in launch.layouts if x.kind == "fragment")
+        for part, words in [*((x, _loop(x)) for x in launch.loops), *tiles, *_accesses(launch.accesses)]:
             said.setdefault(part.line or 0, []).append(own + words)
     for remark in explanation.remarks:
         own = f"{remark.kernel}: " if several else ""
@@ -100,11 +108,13 @@ def _source_lines(explanation: KernelExplanation, source: Source) -> Iterator[st
 
 def _remark(remark: Decision) -> str:
     missed = "not done, " if remark.kind == "missed" else ""
-    return f"{missed}{remark.pass_name}: {remark.message}"
+    voided = f" ({remark.superseded_by} has changed that)" if remark.superseded_by else ""
+    return f"{missed}{remark.pass_name}: {remark.message}{voided}"
 
 
 def _loop(loop: Loop) -> str:
-    index = f" over {', '.join((loop.index, *loop.fused_with))}" if loop.index else ""
+    nest = (loop.index, *(x.index for x in loop.fused_with if x.how == "nest"))
+    index = f" over {', '.join(nest)}" if loop.index else ""
     who = {
         "blocks": f"{_lanes(loop.lanes)} each iteration",
         "lanes": f"{loop.lanes} threads share its iterations",
@@ -113,20 +123,49 @@ def _loop(loop: Loop) -> str:
         "thread": "one thread goes through it alone",
     }[loop.thread_map]
     unrolled = f", unrolled {loop.unroll} times" if loop.unroll > 1 else ""
-    return f"{loop.kind}{index}: {who}{unrolled}"
+    taken: dict[int | None, list[str]] = {}
+    for x in loop.fused_with:
+        if x.how == "sibling":
+            taken.setdefault(x.line, []).append(x.index)
+    others = " and ".join(f"the one over {', '.join(names)} on line {line}" for line, names in taken.items())
+    return f"{loop.kind}{index}: {who}{unrolled}{f'; {others} is part of it' * bool(taken)}"
+
+
+def _layout(x: Layout) -> str:
+    """Where the elements of a tile are; how many there are, remarks say."""
+    layout = parse(x.layout or "")
+    index = ", ".join(map(str, layout.dims))
+    counted = ", counted in memory order," if len(layout.dims) < len(x.shape or ()) else ""
+    thread, slot = map(program_text, (layout.thread, layout.slot))
+    return f"element [{index}] of {x.buffer}{counted} is number {slot} of thread {thread}"
 
 
 def _lanes(count: int) -> str:
     return "one thread runs" if count == 1 else f"{count} threads run"
 
 
+def _accesses(accesses: Iterable[Access]) -> Iterator[tuple[Access, str]]:
+    """Those that run, each; then the others, of one line and one reason together."""
+    others: dict[tuple, list[Access]] = {}
+    for x in accesses:
+        if x.requests != 0:
+            yield x, _access(x)
+        else:
+            others.setdefault((x.line, x.why_not_wider), []).append(x)
+    for (_, why), group in others.items():
+        what = ", ".join(dict.fromkeys(f"{x.kind} {x.buffer} by {_count(x.bytes_per_access, 'byte')}" for x in group))
+        yield group[0], f"not in this call: {what}{_why(why)}"
+
+
+def _why(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
 def _access(access: Access) -> str:
-    why = f" ({access.why_not_wider})" if access.why_not_wider else ""
-    words = f"{access.kind} {access.buffer}, {access.space} memory: {_count(access.bytes_per_access, 'byte')} a thread at a time{why}"
+    size = f"{_count(access.bytes_per_access, 'byte')} a thread at a time{_why(access.why_not_wider)}"
+    words = f"{access.kind} {access.buffer}, {access.space} memory: {size}"
     if access.requests is None:
         return words
-    if not access.requests:
-        return f"{words}; does not run in this call"
     if access.same_element is not None:
         words += f"; {access.same_element:g} thread{'s' * (access.same_element != 1)} of a request at one element, one after another"
     if access.space == "shared":

@@ -1,22 +1,46 @@
-"""`@layout` of a fragment, a shared array or a `parallel` loop: the map as written, checked by enumeration of elements or iterations."""
+"""`@layout` of a fragment, a shared array or a `parallel` loop: the map as written, checked by enumeration of elements or iterations.
+
+Layouts that name threads are checked where their block ends, for all of them say how many threads it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from math import prod
 from typing import Any
 
+from vxc.diag import Diagnostic
 from vxc.dtypes import I32
 from vxc.frontend import syntax
-from vxc.frontend.scope import At, fail, in_block
+from vxc.frontend.attr_table import THREADS
+from vxc.frontend.scope import At, Block, error, fail, in_block
 from vxc.frontend.typed import Array, Const
 from vxc.ir.facts import trip_count
 from vxc.layout.arrangement import Arrangement
 from vxc.layout.layout import OPERATORS, Dim, Layout, Program
-from vxc.layout.places import dealt, problem
+from vxc.layout.places import counted, dealt, problem
+from vxc.record import record
+from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 
 Steps = Generator[tuple[Any, At], Any, Any]
 LARGEST = 1 << 20  # elements of an array, or iterations, that a layout is enumerated for
+
+
+@record
+class _Given:
+    """A layout of threads as written: of `what`, of a `shape`, in something called `name`."""
+
+    layout: Layout
+    shape: tuple[int, ...]
+    what: str
+    node: syntax.LayoutMap
+    name: str
+    at: At
+
+    @property
+    def threads(self) -> int:
+        """As many as it counts."""
+        return counted(self.layout, self.shape)
 
 
 def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
@@ -26,7 +50,7 @@ def layout_of(node: syntax.LayoutMap, array: Array, at: At) -> Steps:
     if array.space == "shared":
         return _shared(node, array, at, dims, results, shape)
     layout = _distribution(node, f"a {array.space}", dims, results, shape, at)
-    _refuse(node, array.name, at, _with_sample(problem(layout, shape, at.threads), node, shape, at))
+    at.block.layouts.append(_Given(layout, shape, "element", node, array.name, at))
     return str(layout)
 
 
@@ -50,9 +74,25 @@ def layout_of_loop(node: syntax.LayoutMap, loop: syntax.Loop, binders: list, at:
         counts = f"{len(dims)} {'index' if len(dims) == 1 else 'indices'}", f"{len(shape)} range{'s' * (len(shape) > 1)}"
         fail(at, "E0235", "`@layout` has {}, and the loop {}".format(*counts), node, help="name one index for each range")
     layout = _distribution(node, "a loop", dims, results, tuple(shape), at)
-    wrong = _with_sample(problem(layout, tuple(shape), at.threads, "iteration"), node, tuple(shape), at)
-    _refuse(node, ", ".join(binder.name for binder in loop.binders), at, wrong)
+    at.block.layouts.append(_Given(layout, tuple(shape), "iteration", node, ", ".join(binder.name for binder in loop.binders), at))
     return str(layout)
+
+
+def threads_of(block: Block) -> int:
+    """Of a block: what `@threads` says, else THREADS, or as many whole warps as its layouts count where these are more."""
+    counted = max((given.threads for given in block.layouts), default=0)
+    return block.threads or min(max(THREADS, -(-counted // WARP) * WARP), MAX_THREADS_PER_BLOCK)
+
+
+def misfits(block: Block, threads: int) -> Iterator[Diagnostic]:
+    """What is wrong with layouts in a block of so many threads (E0235)."""
+    for given in block.layouts:
+        wrong = problem(given.layout, given.shape, threads, given.what)
+        if wrong:
+            needed = -(-given.threads // WARP) * WARP
+            more = f", or write `@threads({needed})` before the loop over blocks" if threads < needed <= MAX_THREADS_PER_BLOCK else ""
+            hint = f"{wrong[1]}; this one fits: `{_sample(given.node, given.shape, threads)}`{more}"
+            yield error(given.at, "E0235", _unfit(given.name, wrong[0]), given.node, help=hint)
 
 
 def _sample(node: syntax.LayoutMap, shape: tuple[int, ...], threads: int) -> str:
@@ -63,13 +103,9 @@ def _sample(node: syntax.LayoutMap, shape: tuple[int, ...], threads: int) -> str
     return f"@layout({dealt(shape, threads, names)})"
 
 
-def _with_sample(wrong: tuple[str, str] | None, node: syntax.LayoutMap, shape: tuple[int, ...], at: At) -> tuple[str, str] | None:
-    return wrong and (wrong[0], f"{wrong[1]}; this one fits: `{_sample(node, shape, at.threads)}`")
-
-
 def _distribution(node: syntax.LayoutMap, what: str, dims: list[Dim], results: list[Program], shape: tuple[int, ...], at: At) -> Layout:
     if len(results) != 2:
-        hint = f"write [thread, slot], as in `{_sample(node, shape, at.threads)}`"
+        hint = f"write [thread, slot], as in `{_sample(node, shape, at.block.threads or THREADS)}`"
         fail(at, "E0235", f"`@layout` of {what} gives [thread, slot], not {len(results)} results", node, help=hint)
     return Layout(tuple(dims), *results)
 
@@ -96,13 +132,14 @@ def _shared(node: syntax.LayoutMap, array: Array, at: At, dims: list[Dim], resul
         hint = "an element of a shared array lies in one place"
         fail(at, "E0235", f"`{copied.name}` counts replicas of a shared array", copied, help=hint)
     found = Arrangement(tuple(dim.name for dim in dims), tuple(results))
-    _refuse(node, array.name, at, found.problem(shape))
+    wrong = found.problem(shape)
+    if wrong:
+        fail(at, "E0235", _unfit(array.name, wrong[0]), node, help=wrong[1])
     return str(found)
 
 
-def _refuse(node: syntax.LayoutMap, name: str, at: At, wrong: tuple[str, str] | None) -> None:
-    if wrong:
-        fail(at, "E0235", f"`@layout` does not fit `{name}`: {wrong[0]}", node, help=wrong[1])
+def _unfit(name: str, why: str) -> str:
+    return f"`@layout` does not fit `{name}`: {why}"
 
 
 def _count(dim: syntax.MapDim, at: At) -> Steps:

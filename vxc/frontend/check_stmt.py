@@ -12,12 +12,12 @@ from typing import Any
 from vxc.diag import VxcError
 from vxc.dtypes import I64
 from vxc.frontend import dims, syntax, typed
-from vxc.frontend.attr_table import ORDER, THREADS
+from vxc.frontend.attr_table import ORDER
 from vxc.frontend.check_attrs import attributes, no_attributes, orders_something
 from vxc.frontend.check_expr import require_bool
-from vxc.frontend.check_layout import layout_of_loop
+from vxc.frontend.check_layout import layout_of_loop, misfits, threads_of
 from vxc.frontend.check_reduce import TEAM
-from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, fail, in_block, in_grid
+from vxc.frontend.scope import UNKNOWN, At, Block, Scope, State, bind, fail, in_block, in_grid
 from vxc.frontend.subscripts import as_index, tidy
 from vxc.frontend.typed import Const, Stmt, Symbol
 from vxc.ir.facts import trip_count
@@ -60,9 +60,12 @@ def _loop(st: State, node: syntax.Loop, at: At) -> Steps:
         attrs["layout"] = yield from layout_of_loop(attrs["layout"], node, binders, at)
     mark = st.tick()
     order = tuple((dict(at.order) | {k: v for k, v in attrs.items() if k in ORDER}).items())
-    threads = attrs.get("threads", THREADS) if position in ("grid", "persistent") else at.threads
-    body = yield node.body, inner.but(loops=(*at.loops, node.kind), threads=threads, order=order, marks=(*at.marks, mark))
+    block = Block(attrs.get("threads", 0)) if position in ("grid", "persistent") else at.block
+    body = yield node.body, inner.but(loops=(*at.loops, node.kind), block=block, order=order, marks=(*at.marks, mark))
     st.ends[mark] = st.clock
+    if block is not at.block:
+        attrs["threads"] = threads_of(block)
+        st.errors.extend(misfits(block, attrs["threads"]))
     kept = tuple(sorted((k, v) for k, v in attrs.items() if k not in ORDER or (k, node.kind) == ("lanes", "parallel")))
     at.out.append(typed.Loop(node.kind, tuple(binders), body, kept, node.span))
 

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from typing import get_args
 
 from vxc.frontend import dims, typed
-from vxc.frontend.attr_table import THREADS
 from vxc.frontend.lower_expr import check_slices
 from vxc.frontend.lower_state import Handler, Lowering, Steps
 from vxc.frontend.lower_tile import TILES
@@ -102,8 +101,6 @@ def _open_loop(low: Lowering, node: typed.Loop, kind: str, name: str, operands: 
     if node.scan_order is not None:
         return low.out.scan(stop, order=node.scan_order, name=name)
     attrs = {key: value for key, value in node.attrs if key in EVERY_LEVEL or (outermost if key in OUTERMOST else innermost)}
-    if node.kind in BLOCKS and kind == "parallel":
-        attrs.setdefault("threads", THREADS)
     return low.out.loop(start, stop, None if step == ONE else step, kind=kind, name=name, **attrs)
 
 

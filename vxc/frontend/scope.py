@@ -44,6 +44,14 @@ class Scope:
         return found
 
 
+@state
+class Block:
+    """A block of a grid: `threads` is what `@threads` says, 0 where it is not written, and `layouts` those in it that name threads."""
+
+    threads: int
+    layouts: list[Any] = field(default_factory=list)
+
+
 @value
 class At:
     """Where an expression or statement stands.
@@ -51,8 +59,8 @@ class At:
     `out` is the statement list being filled; `hoist` the same list where an invariant reduction may be put before the
     current statement. `row` is the row context (rows.Row) of an elementwise expression; `arm` is True in a part that is
     not always evaluated. `order` holds chunk, lanes, parts given by attributes. `loops` are the kinds of the loops around,
-    `threads` those of a block, `calls` the functions being inlined, whose text may come from another `source`; then `call` is the place
-    of the call.
+    `block` what a block is asked for, `calls` the functions being inlined, whose text may come from another `source`; then `call` is
+    the place of the call.
     """
 
     scope: Scope
@@ -63,7 +71,7 @@ class At:
     arm: bool = False
     order: tuple[tuple[str, int], ...] = ()
     loops: tuple[str, ...] = ()
-    threads: int = 0
+    block: Block | None = None
     marks: tuple[int, ...] = ()
     calls: tuple[str, ...] = ()
     call: Span | None = None

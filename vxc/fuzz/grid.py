@@ -32,7 +32,7 @@ def grid(s: State, ctx: Context) -> Made | None:
     threads = s.weighted(list(THREADS), list(THREADS.values()))
     axes = _axes(s, pool)
     blocks = volume_of(tuple(binder.dim for binder, *_ in axes))
-    if ctx.loose and not affordable(ctx, blocks):  # under a condition one block does all the work, maybe a warp
+    if ctx.loose and not affordable(ctx, blocks):  # under a condition one block does all the work
         return None
     lets = [let for _, _, let, _ in axes if let]
     workers = s.pick((1, 2, 3, 7)) if len(axes) == 1 and not lets and axes[0][0].full and s.chance(0.15) else 0
@@ -42,7 +42,7 @@ def grid(s: State, ctx: Context) -> Made | None:
         ctx,
         level=level,
         names=(*ctx.names, *(index_name(b, level) for b in level.binders)),
-        grid=Grid(level, 32 if ctx.loose else threads, parts, pool),
+        grid=Grid(level, threads, parts, pool),
         loop="grid",
         volume=ctx.volume * blocks,
         steps=ctx.steps * blocks if ctx.loose else -(-threads // 32) * (-(-blocks // workers) if workers else 1),
@@ -52,7 +52,7 @@ def grid(s: State, ctx: Context) -> Made | None:
     last, inner = (window_store(s, inner) if s.chance(0.4) else None) or copy_out(s, inner)
     body = [*lets, *first, *lines, *last]
     head = ['@independent("every place has one iteration of its own")'] if level.promised else []
-    head += [f"@threads({threads})"] if threads != 128 or s.chance(0.5) else []
+    head += [f"@threads({threads})"] if s.chance(0.5 if threads == 128 else 0.9) else []  # else 128, or what layouts count
     ranges = ", ".join(text for _, text, _, _ in axes)
     after = replace(ctx, ready=ctx.ready | written(s, ctx, inner, level))
     if workers:

@@ -29,13 +29,14 @@ def copy(machine: Machine, node: Copy, scope: Scope):
     for extent in node.source.extents:
         extents.append((yield extent, scope))
     filler = yield node.pad, scope
-    inner, element = _open(scope, extents)
-    places = []
+    corners = []
     for window in (node.source, node.target):
-        places.append((yield from _place(window, element, scope)))
+        corners.append((yield from _corner(window, scope)))
+    source, target = node.source.array, node.target.array
+    inner, element = _open(scope, _stored(machine.memory[target], node.target, *corners[1], extents))
+    places = [_place(window, *corner, element, scope) for window, corner in zip((node.source, node.target), corners)]
     if inner is None:
         return
-    source, target = node.source.array, node.target.array
     present, stored = (_inside(machine.memory[array], place) for array, place in zip((source, target), places))
     inner = inner.narrow(stored)
     if inner is None:
@@ -47,16 +48,29 @@ def copy(machine: Machine, node: Copy, scope: Scope):
     machine.store(node.target, places[1], value, inner)
 
 
-def _place(window: Window, element: list[np.ndarray], scope: Scope):
+def _corner(window: Window, scope: Scope):
+    """Where a window begins in each dimension, and its step along each of its axes."""
+    starts, steps = [], []
+    for start in window.starts:
+        starts.append((yield start, scope))
+    for step in window.steps:
+        steps.append((yield step, scope))
+    return starts, steps
+
+
+def _stored(storage: Storage, window: Window, starts: list[np.ndarray], steps: list[np.ndarray], extents: list[np.ndarray]):
+    """Extents up to the end of the target: they may be any numbers, and what lies behind it is not stored."""
+    sizes = storage.data.shape[storage.lead :]
+    rooms = (evaluate("ceildiv", I64, sizes[axis] - starts[axis], step) for axis, step in zip(window.axes, steps))
+    return [np.minimum(*np.broadcast_arrays(extent, room)) for extent, room in zip(extents, rooms)]
+
+
+def _place(window: Window, starts: list[np.ndarray], steps: list[np.ndarray], element: list[np.ndarray], scope: Scope) -> list[np.ndarray]:
     """The index, for each dimension of a window's array, of the elements that `element` numbers along the tile's axes."""
     depth = scope.depth + len(element)
-    place, steps = [], []
-    for start in window.starts:
-        place.append(pad((yield start, scope), depth))
-    for step in window.steps:
-        steps.append(pad((yield step, scope), depth))
+    place = [pad(start, depth) for start in starts]
     for axis, along, step in zip(window.axes, element, steps, strict=True):
-        place[axis] = place[axis] + along * step
+        place[axis] = place[axis] + along * pad(step, depth)
     return place
 
 

@@ -174,6 +174,7 @@ def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) ->
     """Count an access, and look whether it races. Raises E0722 (iterations) or E0725 (threads)."""
     if m.counters is not None:
         m.counters.access(m, step, memory, flat)
+        m.counters.touch(m, memory, flat, mode)
     watch(m, step, memory, flat, mode)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from vxc.interp.flat_lanes import Lanes, both, lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
+from vxc.ir.ops import HELP
 
 
 class Started(NamedTuple):
@@ -59,7 +60,8 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
         counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
-        for memory, first in ((target, to), (source, start)):
+        for memory, first, mode in ((target, to, "w"), (source, start, "r")):
+            m.counters.touch(m, memory, first, mode, width)
             counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
     for k in range(width):
         if source.written is not None:
@@ -109,7 +111,7 @@ def _place(m: Machine, step: Step, memory: Memory, index: np.ndarray, width: int
         lane = m.first(out)
         at = m.at_lane(first, lane)
         text = f"elements {at} to {at + width - 1} of `{memory.name}` are not all in 0..{memory.extent}"
-        raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
+        raise m.fault("E0720", text, step.inst, lane, HELP["E0720"])
     first = np.where(outside, 0, first)  # of lanes that do not run; elsewhere those of a swizzle might not lie together
     apart = 0 < memory.placement.run < width  # elements that do not lie together
     size = memory.dtype.bytes * (1 if step.inst.attr("anywhere") and memory.space != "local" else width)

@@ -73,7 +73,7 @@ class Along(Axis):
         if any(frame is not self and _alone(frame) for frame in m.frames):
             return Place(outer, thread, False)  # one thread plays all lanes
         layout, span = self.step.inst.attr("layout") or str(distribution(self.order)), self.order.span(count)
-        return Place(outer, thread + threads_of(m, self.step, layout, min(span, count)).take(ticks % span), False)
+        return Place(outer, thread + threads_of(m, self.step, layout, min(span, count), ticks % span), False)
 
 
 def _alone(frame: Frame) -> bool:

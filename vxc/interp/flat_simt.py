@@ -30,11 +30,14 @@ _CHUNK = 4096  # blocks
 class Blocks:
     """What the warps of a chunk of blocks share: `barriers` [blocks, 1] counts the block barriers each block has passed."""
 
-    first: int
-    count: int
+    numbers: np.ndarray
     barriers: np.ndarray
     shared: dict[str, Memory] = field(default_factory=dict)
     arena: np.ndarray | None = None  # the bytes that planned shared arrays lie in, block after block
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
 
 
 @dataclass
@@ -54,7 +57,7 @@ class WarpMachine(Machine):
     def __post_init__(self):
         block, warp = np.divmod(np.arange(self.blocks.count * len(self.warps)).reshape(-1, 1), len(self.warps))
         self.shape = (block.size, WARP)
-        self.block_ids = self.blocks.first + block  # [rows, 1]
+        self.block_ids = self.blocks.numbers[block]  # [rows, 1]
         self.threads = (self.warps.start + warp) * WARP + np.arange(WARP)  # [rows, 32]
         self.owner = self.block_ids << INNER | self.threads
         self.alive = self.mask = lanes(self.threads < self.program.attrs["threads"])  # a block's last warp may be incomplete
@@ -165,8 +168,8 @@ def run_grid(program: Program, env: dict, storage: dict, grid: int, options: dic
     at_once = _blocks_at_once(program, warps)
     rows = [range(w, w + 1) for w in range(warps)] if may_meet(s.inst for s in program.steps) else [range(warps)]
     counters = options["counters"] or Counters()
-    for first, count in counters.chunks(program.name, grid, at_once):
-        blocks = Blocks(first, count, np.zeros((count, 1), np.int64))
+    for numbers in counters.chunks(program.name, grid, at_once):
+        blocks = Blocks(numbers, np.zeros((len(numbers), 1), np.int64))
         options = options | {"blocks": blocks}
         _run([WarpMachine(program, dict(env), dict(storage), warps=w, **options) for w in rows], blocks, options["rng"])
 
@@ -220,4 +223,4 @@ def _meet(agents: list[WarpMachine], waiting: dict[int, Step]) -> None:
         else:
             continue
         help = "let all threads of the block reach the same barriers"
-        raise agents[first].fault("E0727", f"deadlock: {text} (block {agent.blocks.first + block})", step.inst, help=help)
+        raise agents[first].fault("E0727", f"deadlock: {text} (block {agent.blocks.numbers[block]})", step.inst, help=help)

@@ -22,6 +22,7 @@ from vxc.layout.layout import parse
 from vxc.semantics import trip_counts
 
 _LIVE = 1 << 25  # elements alive at once, over all values of a loop body
+CHECKED = 1 << 20  # iterations for which a layout is looked at
 _LEAST, _MOST = 1 << 12, 1 << 18  # elements of one value
 _UNKNOWN = 256  # taken for an inner extent that is not known when the outer loop starts
 
@@ -163,19 +164,19 @@ class Parallel(Axis):
             lanes = self.step.inst.attr("lanes")
             return Place(outer, thread + ticks % (m.width // lanes) * lanes, False)
         layout = self.step.inst.attr("layout", "[i] -> [i, 0]")
-        return Place(outer, thread + threads_of(m, self.step, layout, self.total).take(ticks), False)
+        return Place(outer, thread + threads_of(m, self.step, layout, self.total, ticks), False)
 
 
-def threads_of(m: TileMachine, step: Step, text: str, count: int) -> np.ndarray:
-    """The thread that a layout gives each of so many iterations, the first of several. Raises E0730 where it is not total or not
-    injective on these.
+def threads_of(m: TileMachine, step: Step, text: str, count: int, ticks: np.ndarray) -> np.ndarray:
+    """The thread that a layout gives each of some of so many iterations, the first of several. Raises E0730 where it is not total or not
+    injective on the first CHECKED of these.
     """
-    layout = parse(text)
-    wrong = layout.check([count], m.width or max(count, 1))
+    layout, checked = parse(text), min(count, CHECKED)
+    wrong = layout.check([checked], m.width or max(checked, 1))
     if wrong:
         message = f"layout `{text}` does not fit {count} iterations: {wrong}"
         raise m.fault("E0730", message, step.inst, help="give each iteration a thread and slot of its own")
-    return layout.evaluate([count])[0].reshape(count, -1)[:, 0]
+    return layout.threads(ticks)
 
 
 def loop(m: TileMachine, step: Step) -> int:

@@ -27,7 +27,9 @@ ANYWHERE = (*ALL, PLAN)
 STILL = "a loop steps by 0 and would never end"
 NOT_FILLED = "call the kernel that fills all of it before: the program declares it with nothing in it"
 BACKWARDS = "a slice goes by steps of less than 1"
-HELP = {"E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}  # the way out of what a check of a given code finds
+GUARD = "guard the access with an `if`"
+# The way out of what a check of a given code finds.
+HELP = {"E0720": GUARD, "E0731": "a step is not 0", "E0735": "steps of slices are 1 or more"}
 
 
 class AttrDef(NamedTuple):
@@ -99,6 +101,11 @@ _LOOP_ATTRS = (
     *_LENGTH,
     _UNIFORM,
 )
+# An index may lie outside, for all that is known: who accesses it as a run of elements in memory order, where what lies past the end of a
+# row is in the next one, checks its indices before.
+_DOUBTED = ("doubted", AttrDef("bool"))
+# Why the access, of global or shared memory, is of fewer than 16 bytes: in the words of the pass that decided it.
+_NARROW = ("narrow", AttrDef("str"))
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))
@@ -133,15 +140,15 @@ _ROWS = [
     OpDef("fragment", (), "buffer", (("layout", AttrDef("str")),), MATHS, "block",
           doc="A tile of each block, constant shape; `layout` says which thread holds which element."),
     # Memory ----------------------------------------------------------------------------------------------------------------
-    OpDef("load", ("buffer", "idx*"), "elem", access="r", doc="Read one element."),
-    OpDef("store", ("buffer", "idx*", "elem"), "none", access="w", doc="Write one element."),
+    OpDef("load", ("buffer", "idx*"), "elem", (_DOUBTED, _NARROW), access="r", doc="Read one element."),
+    OpDef("store", ("buffer", "idx*", "elem"), "none", (_DOUBTED, _NARROW), access="w", doc="Write one element."),
     OpDef("move", ("buffer", "index", "buffer", "index"), "none",
-          (("anywhere", AttrDef("str", False, ("branch", "straight"))), ("width", AttrDef("int", True))), (THREAD,), access="w,r",
+          (("anywhere", AttrDef("str", False, ("branch", "straight"))), _NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
           "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch."),
-    OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (("width", AttrDef("int", True)),), (THREAD,), access="w,r",
+    OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (_NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
           "`await`."),
     OpDef("await", (), "none", (), (THREAD,), doc="Wait until what this thread has started by `move.async` is there."),
@@ -150,7 +157,7 @@ _ROWS = [
     OpDef("ahead", ("place", "index"), "index", (("bytes", AttrDef("int", True)),), (THREAD,),
           doc="How many elements after the one at the index, counted in memory order, the first lies that begins at a multiple of so many "
           "bytes."),
-    OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (("op", AttrDef("str", True, ("add", "max", "min"))),), access="rw",
+    OpDef("atomic", ("buffer", "idx*", "elem"), "elem", (_NARROW, ("op", AttrDef("str", True, ("add", "max", "min")))), access="rw",
           doc="Combine the value into the element in one step; the result is the element's value before."),
     OpDef("copy", ("buffer", "idx*", "buffer", "idx*", "elem"), "none", (("extents", AttrDef("ints", True)),
           ("from", AttrDef("ints", True)), ("to", AttrDef("ints", True)), ("from_steps", AttrDef("ints")),

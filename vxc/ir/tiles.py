@@ -72,11 +72,21 @@ class Tile(NamedTuple):
 
 def copy_elements(b: Builder, source: Tile, target: Tile, extents: Sequence[Scalar | int], pad: Scalar) -> None:
     """Parallel loops that copy between tiles of any extents, which need not be constant."""
+    extents = [extent if isinstance(literal(extent), int) else _stored(b, target, axis, extent) for axis, extent in enumerate(extents)]
     with nest(b, extents) as indices:
         read, readable = _place(b, source, extents, indices)
         write, writable = _place(b, target, extents, indices)
         with _guard(b, writable):
             b.emit("store", target.buffer, *write, _element(b, source.buffer, read, readable, pad, target.buffer.dtype))
+
+
+def _stored(b: Builder, target: Tile, axis: int, extent: Scalar) -> Scalar:
+    """Of a run-time extent, what is left of the target: it may be any number, and what lies behind the target is not stored."""
+    start, step, size = target.starts[target.dims[axis]], target.steps[axis], target.buffer.shape[target.dims[axis]]
+    if start == Const(0) and extent == size and literal(step) == 1:
+        return extent
+    room = size if start == Const(0) else b.emit("sub", size, start)
+    return b.emit("min", extent, room if literal(step) == 1 else b.emit("ceildiv", room, step))
 
 
 def expand_gemm(b: Builder, inst: Inst) -> None:

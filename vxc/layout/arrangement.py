@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from vxc.layout.layout import Program, evaluated, named, program_text
+from vxc.layout.layout import WRAPS, Program, evaluated, named, program_text
 from vxc.layout.placement import IN_ORDER, Placement
 from vxc.layout.text import read
 from vxc.record import record
@@ -45,19 +45,23 @@ class Arrangement:
         """Why this is no arrangement of such an array, and a way out; or None."""
         if len(self.dims) != len(shape):
             return f"it has {len(self.dims)} indices, and the array {len(shape)} dimensions", "name one index for each dimension"
-        for which, x in enumerate(self.indices(shape)):
+        try:
+            results = self.indices(shape)
+        except OverflowError:
+            return WRAPS
+        for which, x in enumerate(results):
             if (x < 0).any():
                 at = np.unravel_index(int(x.argmin()), x.shape)
                 return f"result {which} is {x.min()} at {named(self.dims, at)}", "let results count from 0"
+        places, elements = prod(self.extents(shape)), prod(shape)
+        if places > ROOM * max(elements, 1):
+            return f"its {elements:,} elements would take {places:,} places", "leave fewer gaps: half of the places hold elements at least"
         lie = self.offsets(shape)
         order = np.argsort(lie, kind="stable")
         same = np.flatnonzero(lie[order][1:] == lie[order][:-1])
         if same.size:
             two = [named(self.dims, np.unravel_index(order[same[0] + k], tuple(shape))) for k in (0, 1)]
             return f"{two[0]} and {two[1]} lie in one place", "give each element a place of its own"
-        places, elements = prod(self.extents(shape)), prod(shape)
-        if places > ROOM * max(elements, 1):
-            return f"its {elements:,} elements would take {places:,} places", "leave fewer gaps: half of the places hold elements at least"
         return None
 
     def placement(self, shape: Sequence[int]) -> Placement | None:

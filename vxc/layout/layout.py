@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from operator import add, mul, sub
 from typing import NamedTuple, Union
 
 import numpy as np
 
+from vxc.dtypes import I64
 from vxc.layout.text import read
 from vxc.record import value
 from vxc.semantics import Order
@@ -35,6 +37,7 @@ OPERATORS = {
     "%": Operator(4, np.remainder),
 }  # fmt: skip
 _ATOM = 5
+WRAPS = "its numbers take more than 64 bits", "count with smaller numbers: threads, slots and places are few"  # why, and a way out
 
 
 @value
@@ -69,6 +72,10 @@ class Layout:
         sizes = iter(extents)
         shape = tuple(d.replicas or next(sizes) for d in self.dims)
         return tuple(evaluated((self.thread, self.slot), [d.name for d in self.dims], shape))
+
+    def threads(self, index: np.ndarray) -> np.ndarray:
+        """The thread of some indices of a layout of one, the first of several."""
+        return _evaluate(self.thread, {d.name: np.asarray(0) if d.replicas else index for d in self.dims}) + 0 * index
 
     def check(self, extents: Sequence[int], threads: int) -> str | None:
         """What is wrong with the layout for an array of these extents in a team of `threads`, or None.
@@ -146,7 +153,9 @@ def _names(layout: Layout) -> set[str]:
 
 
 def evaluated(programs: Sequence[Program], names: Sequence[str], shape: Sequence[int]) -> list[np.ndarray]:
-    """Expressions over indices with these names, in arrays of a shape. Division by 0 gives 0."""
+    """Expressions over indices with these names, in arrays of a shape. Division by 0 gives 0. Raises OverflowError where a number may take
+    more than 64 bits.
+    """
     axes = dict(zip(names, np.indices(tuple(shape), np.int64, sparse=True)))
     with np.errstate(divide="ignore"):
         return [np.broadcast_to(_evaluate(program, axes), tuple(shape)) for program in programs]
@@ -162,10 +171,21 @@ def _evaluate(program: Program, axes: dict[str, np.ndarray]) -> np.ndarray:
     for term in program:
         if term in OPERATORS:
             right, left = stack.pop(), stack.pop()
+            if term in ("+", "-", "*") and not _fits(term, left, right):
+                raise OverflowError
             stack.append(OPERATORS[term].apply(left, right))
         else:
             stack.append(axes[term] if isinstance(term, str) else np.asarray(term, np.int64))
     return stack[0]
+
+
+def _fits(operator: str, left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether results of any two of these numbers fit 64 bits."""
+    if not left.size or not right.size:
+        return True
+    ends = [[int(x.min()), int(x.max())] for x in (left, right)]
+    apply = {"+": add, "-": sub, "*": mul}[operator]
+    return all(I64.min <= apply(a, b) <= I64.max for a in ends[0] for b in ends[1])
 
 
 def program_text(program: Program) -> str:

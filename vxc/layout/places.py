@@ -13,7 +13,7 @@ from math import gcd, prod
 import numpy as np
 
 from vxc.layout.digits import EXCLUSIVE, SUM, Digit, Join, fit, total
-from vxc.layout.layout import Dim, Layout, Program
+from vxc.layout.layout import WRAPS, Dim, Layout, Program
 from vxc.record import entity, record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
@@ -63,6 +63,15 @@ def extents_of(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (prod(shape),) if sum(not dim.replicas for dim in layout.dims) == 1 else shape
 
 
+def counted(layout: Layout, shape: tuple[int, ...]) -> int:
+    """The threads that a layout counts from 0 up; 0 where it is none of such an array."""
+    fits = sum(not dim.replicas for dim in layout.dims) in (1, len(shape))
+    try:
+        return int(places(layout, shape).thread.max(initial=-1)) + 1 if fits else 0
+    except OverflowError:
+        return 0
+
+
 def problem(layout: Layout, shape: tuple[int, ...], threads: int, what: str = "element") -> tuple[str, str] | None:
     """Why a layout is none of an array (or loop: `what` is an iteration) of this shape in a team of so many threads, and a way out; or
     None.
@@ -74,7 +83,10 @@ def problem(layout: Layout, shape: tuple[int, ...], threads: int, what: str = "e
     if given not in (1, len(shape)):
         of, dimension = ("array", "dimensions") if what == "element" else ("loop", "ranges")
         return f"it has {given} indices, and the {of} {len(shape)} {dimension}", f"name one index for each {dimension[:-1]}"
-    where = places(layout, shape)
+    try:
+        where = places(layout, shape)
+    except OverflowError:
+        return WRAPS
     if where.slots * threads > LARGEST:
         hint = f"let threads share the {what}s, and number the slots of each from 0 up"
         return f"it has a slot {where.slots - 1:,}, and {threads} threads have {LARGEST // threads:,} slots each at most", hint

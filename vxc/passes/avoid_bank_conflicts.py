@@ -34,6 +34,7 @@ from vxc.layout.arrangement import arrangement
 from vxc.layout.banks import LINE, cycles, nowhere
 from vxc.layout.placement import IN_ORDER, Placement, places
 from vxc.pass_manager import Context, Pass
+from vxc.passes.infer_vector_widths_text import width_of
 from vxc.passes.plan_shared import lay_out_again
 from vxc.target import WARP
 
@@ -220,7 +221,7 @@ def arrange(kernel: Kernel, context: Context) -> Kernel:
     if not placements and not any(inst.attr("layout") for inst in declared):
         return kernel
     kernel = lay_out_again(kernel, {i.result.name: _bytes(i, placements) for i in declared if i.result.name in placements})
-    return replace(kernel, insts=_split(kernel, [_placed(inst, placements) for inst in kernel.insts], placements))
+    return replace(kernel, insts=_split(kernel, [_placed(inst, placements) for inst in kernel.insts], placements, context))
 
 
 def _bytes(inst: Inst, placements: dict[str, Placement]) -> int:
@@ -234,9 +235,10 @@ def _placed(inst: Inst, placements: dict[str, Placement]) -> Inst:
     return inst.with_attrs(layout=None, pitch=placement.pitch or None, swizzle=placement.swizzle or None)
 
 
-def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) -> tuple[Inst, ...]:
+def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement], context: Context) -> tuple[Inst, ...]:
     """Moves as several where their elements no longer lie together."""
     b = Builder(names(kernel.params, kernel.insts))
+    said = set()
 
     def shifted(index: Operand, by: int) -> Operand:
         if isinstance(index, Const):
@@ -254,12 +256,18 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement]) 
             b.add(inst)
             continue
         to, first, source, start = inst.operands
+        what, shared = ("store", to) if to.name in placements else ("load", source)
+        why = f"against bank conflicts, {_words(placements[shared.name], shared.dtype.bytes)}"
+        message, about = width_of(what, shared.name, piece * shared.dtype.bytes)
+        if (about, inst.loc) not in said:
+            said.add((about, inst.loc))
+            context.applied(f"{message}, not {width * shared.dtype.bytes}: {why}", kernel.name, inst.loc, about)
         for k in range(0, width, piece):
             if piece > 1:
-                b.emit("move", to, shifted(first, k), source, shifted(start, k), width=piece)
+                b.emit("move", to, shifted(first, k), source, shifted(start, k), narrow=why, width=piece)
             else:
-                value = b.emit("load", source, *_indices(b, source.shape, shifted(start, k)))
-                b.emit("store", to, *_indices(b, to.shape, shifted(first, k)), value)
+                value = b.emit("load", source, *_indices(b, source.shape, shifted(start, k)), narrow=why if shared is source else None)
+                b.emit("store", to, *_indices(b, to.shape, shifted(first, k)), value, narrow=why if shared is to else None)
     return tuple(b.insts)
 
 

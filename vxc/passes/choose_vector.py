@@ -47,7 +47,9 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
         return Choice(1, "other parts of the kernel access what it writes, or write what it reads")
     sizes = _consecutive(offsets, insts, inside, loop)
     if not sizes:
-        return Choice(1, "no access follows the elements of an array") if touched else Choice(1)
+        always = any(a.buffer.space in MEMORY for i in Regions.of(insts).level(inside) for a in accesses(insts[i]))
+        why = "no access follows the elements of an array" if always else "what it accesses depends on conditions"
+        return Choice(1, why) if touched else Choice(1)
     elements = loop.attr("vector") or min(BYTES // min(sizes), WIDEST // max(sizes))
     trips = len(range(start.value, stop.value)) if isinstance(start, Const) and isinstance(stop, Const) else None
     while elements > 1 and not loop.attr("vector") and (elements * len(body) > LENGTH or (trips is not None and elements * lanes > trips)):

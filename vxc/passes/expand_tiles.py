@@ -22,7 +22,7 @@ def run(plan: Plan, context: Context) -> Plan:
     for kernel in plan.kernels:
         for inst in kernel.insts:
             if inst.op in TILE_OPS:
-                context.applied(f"{inst.op} by the loops that define it, one element to a thread at a time", kernel.name, inst.loc)
+                context.applied(f"{inst.op} as the loops that define it", kernel.name, inst.loc)
     return plan.with_kernels(replace(k, insts=expand(k.insts, k.params)) for k in plan.kernels)
 
 

@@ -79,7 +79,8 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
         where = choice.layouts.tiles[name]
         copies = f", each in {where.replicas} threads" if where.replicas > 1 else ""
         given = ", as @layout says" if name in chooser.fixed else ""
-        text = f"fragment {name} lives in registers: {where.slots} elements in each of {threads} threads{copies}{given}"
+        held = f"{where.slots} element{'s' * (where.slots != 1)} in each of {threads} threads"
+        text = f"fragment {name} lives in registers: {held}{copies}{given}"
         context.applied(text, kernel.name, declared[name])
     for touches, how in ((choice.shuffled, "shuffles in the warp"), (choice.exchanged, "a copy in shared memory")):
         for touch in touches:

@@ -5,7 +5,8 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
         multiples of that if only arrays are aligned and dimensions divisible, that is one condition, tested at the top; where it does
         not hold, or could not, each `move` looks at its address (`anywhere`). No `deal` is left: lanes are dealt several elements in a
         row, from where an array (one that is written, if any is) has a multiple of 16 bytes. The elements before and behind go one by
-        one, in a loop that is not unrolled, so as to cost the wide form no registers.
+        one, in a loop that is not unrolled, so as to cost the wide form no registers. Accesses of fewer than 16 bytes have the reason
+        (`narrow`), unless it is that of a `move` with `anywhere`, its address.
 
     %v = loop 0, 4 {kind="unroll"}                 %0: bool = aligned @x {bytes=16}
       %1: i64 = add %b, %v                         if %0
@@ -37,6 +38,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.why_narrow import marked
 from vxc.passes.widen_loop import LoopWriter, every
 
 
@@ -121,6 +123,7 @@ def run(plan: Plan, context: Context) -> Plan:
         found = vector_widths(kernel, kernel.name not in shares)
         say(kernel, found, context)
         deals = found.loops or any(inst.attr("deal") for inst in kernel.insts if inst.op == "loop")
+        kernel = marked(kernel, found)
         kernels.append(replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel)
     return plan.with_kernels(kernels)
 

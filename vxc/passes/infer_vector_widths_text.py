@@ -5,8 +5,15 @@ from __future__ import annotations
 from vxc.analysis.wide_loop import Widths
 from vxc.ir.kernel import Kernel
 from vxc.pass_manager import Context
+from vxc.passes.prove_parallel_text import source_name
+from vxc.passes.why_narrow import tests
 
 _ANYWHERE = {"branch": "as wide as its address allows", "straight": "two and a shift where it is not aligned"}
+
+
+def width_of(what: str, name: str, size: int) -> tuple[str, tuple[str, ...]]:
+    """What is said of a `load` or `store` of so many bytes, and what that is about."""
+    return f"{size}-byte {what}s of `{source_name(name)}`", ("width", what, name)
 
 
 def say(kernel: Kernel, found: Widths, context: Context) -> None:
@@ -14,21 +21,22 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
     insts = kernel.insts
     said = set()
 
-    def once(say, message: str, at: int) -> None:
+    def once(say, message: str, at: int, **more) -> None:
         if (insts[at].loc, message) not in said:
             said.add((insts[at].loc, message))
-            say(message, kernel.name, insts[at].loc)
+            say(message, kernel.name, insts[at].loc, **more)
 
     for loop in found.loops.values():
         for run in loop.runs:
-            for what, places in (("loads", run.loads * run.reads), ("stores", run.stores)):
+            for what, places in (("load", run.loads * run.reads), ("store", run.stores)):
                 if places:
                     size = run.given.elements * run.buffer.dtype.bytes
-                    kind = "branch" if what == "stores" else run.given.anywhere
+                    kind = "branch" if what == "store" else run.given.anywhere
                     how = f", each {_ANYWHERE[kind]}" if run.given.anywhere else ""
-                    once(context.applied, f"{size}-byte {what} of `{run.buffer.name}`{how}", places[0])
+                    message, about = width_of(what, run.buffer.name, size)
+                    once(context.applied, message + how, places[0], about=about)
     for miss in found.missed:
-        once(context.missed, f"`{miss.buffer.name}` goes one element at a time: {miss.why}", miss.at)
+        once(context.missed, f"`{source_name(miss.buffer.name)}` goes one element at a time: {miss.why}", miss.places[0])
     for loop in found.loops.values():
         if loop.shift:
             run = loop.shift.run
@@ -37,7 +45,14 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
     larger = [f"{name} is at least {least}" for name, least in found.least.items()]
     if found.loops and larger:
         context.applied(f"wide accesses where {', '.join(larger)}; else one element at a time", kernel.name)
-    tests = [f"`{name}` begins at a multiple of {size} bytes" for name, size in found.aligned.items()]
-    tests += [f"{name} is a multiple of {by}" for name, by in found.divides.items()]
-    if tests:
-        context.applied(f"as wide as that where {', '.join(tests)}; else each {_ANYWHERE['branch']}", kernel.name)
+    tested = tests(found)
+    if tested:
+        context.applied(f"as wide as that where {', '.join(tested)}; else {_otherwise(found)}", kernel.name)
+
+
+def _otherwise(found: Widths) -> str:
+    """How the accesses of loops go where the tests fail; of what is dealt out, nothing is tested."""
+    plain = [loop for loop in found.loops.values() if not loop.dealt]
+    anywhere = [loop.otherwise is not None and run.otherwise.anywhere is not None for loop in plain for run in loop.runs]
+    ways = [f"each {_ANYWHERE['branch']}"] * any(anywhere) + ["one element at a time"] * (not all(anywhere))
+    return " or ".join(ways)

@@ -25,6 +25,7 @@ from vxc.layout.places import Places, held, places, written
 from vxc.record import entity, state
 from vxc.semantics import Order
 
+EFFECTS = ("atomic", "print", "assert", "extern")
 STRICT, COMMON, FREE = "strict", "common", "free"
 
 
@@ -162,9 +163,7 @@ class Propagation:
             if elements is None or not elements.once:
                 continue
             found = self._iterations(where, elements, shape_of(self.tiles[touch.tile]))
-            if found is not None and found.replicas > 1:
-                found = self._repeated(loop, found, touches)
-            if found is None:
+            if found is None or found.replicas > 1 and not self._repeatable(loop, touches):
                 continue
             if isinstance(self.ownership.access(touch.at, self.tiles[touch.tile], touch.box, where, {loop: found}), Own):
                 made.loops[loop] = found
@@ -211,14 +210,12 @@ class Propagation:
             self._elements[key] = Elements(self.ownership.numbers((loop,), touch.box, row_major(shape))) if inside else None
         return self._elements[key]
 
-    def _repeated(self, loop: int, where: Places, touches: list[Touch]) -> Places | None:
-        """Several threads run an iteration only to store to their copies of an element; what it does beside has no effect that would show
-        twice.
+    def _repeatable(self, loop: int, touches: list[Touch]) -> bool:
+        """Whether several threads may run an iteration, each to store to its copy of an element: what it does beside has no effect that
+        would show twice. A loop that only reads will be run by one (`Chooser.follow`).
         """
-        if all(touch.mode == "r" for touch in touches):
-            return single(where, self.ownership.threads)
         inside = (self.ownership.insts[at] for at in self.ownership.regions.body(loop))
-        return None if any(inst.op in ("atomic", "print", "assert", "extern") for inst in inside) else where
+        return all(touch.mode == "r" for touch in touches) or not any(inst.op in EFFECTS for inst in inside)
 
 
 def single(where: Places, threads: int) -> Places | None:

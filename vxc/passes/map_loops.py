@@ -8,17 +8,17 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
         iteration of a `grid` loop is a block; in it, a loop in which lanes work together is `map="teams"`: teams of up to a
         warp take its iterations. A loop with a `layout` of the author's is `map="lanes"` and `given`. `vector` of a loop over elements
         says how many in a row a lane may as well take, of one that a thread runs alone how many it takes at a time; of the loop over
-        blocks, so many elements are then a thread's, as `rows` counts.
+        blocks, so many elements are then a thread's, as `rows` counts. Where a lane takes one, accesses have the reason (`narrow`).
 
     %i = loop 0, %M {..}                           role {name="main", warps=8}
       %0: f32 = load @x, %i, 0                       %i = loop 0, %M {.., map="blocks"}
-      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0
+      %j = loop 0, %N {..}              ->             %0: f32 = load @x, %i, 0 {..}
         store @y, %i, %j, %0                           %j = loop 0, %N {.., map="lanes", vector=4}
       end %j                                             store @y, %i, %j, %0
     end %i
 
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
-A layout of the author's in a grid under a condition, which is part of an iteration, counts that grid's threads: there are as many.
+A grid under a condition is part of an iteration, which then is a block too, with the threads of the largest such grid.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
 warps and meet by shuffles; a wider group is a block of its own. Raises E0403 where only the device knows the number of blocks, and
 E0235 for a layout of the author's that does not fit.
@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vxc.analysis.offsets import Offsets
+from vxc.analysis.thread_loop import MEMORY
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
@@ -50,6 +51,7 @@ from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
 KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
+MORE = "an iteration is more than loads, arithmetic and stores of global memory"
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -63,8 +65,8 @@ def run(plan: Plan, context: Context) -> Plan:
 
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
-    block = outer.attr("threads")  # of a grid: an iteration is a block
-    group = block or _group(nest)
+    block = _block(nest)
+    group = _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
     rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
     threads = -(-group * rows // WARP) * WARP
@@ -83,6 +85,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
+            vectors.singles[-1] = _single(group) if group > 1 else vectors.singles.get(-1)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
     if many > 1:
@@ -106,7 +109,7 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
 def _reason(nest: Nest, group: int) -> str:
     """Why an iteration has so many lanes."""
     outer = nest.loops[0]
-    if outer.attr("threads"):
+    if _block(nest) == group:
         return "all threads of the block that runs it"
     kept = any(x.op == "fragment" for x in nest.body)  # then `lanes` is that of the reductions
     if outer.attr("lanes") == group and not kept:
@@ -114,8 +117,6 @@ def _reason(nest: Nest, group: int) -> str:
     ordered = [x for x in nest.body if x.op in ("reduce", "scan") and x.attr("order")[2] == group and (kept or group > 1)]
     if ordered:
         return f"as many as the order of the {ordered[0].attr('op', 'scan')}{_line(ordered[0])} has"
-    if _counted(nest.body) == group:
-        return "as many threads as a layout in it counts"
     shared = next((x for x in nest.body if is_parallel(x) and _loop_lanes(x) == group > 1), None)
     if shared is None:
         return "since nothing in it is shared by lanes"
@@ -133,15 +134,12 @@ def _other_lanes(loop: Inst, width: int) -> str:
 
 def _group(nest: Nest) -> int:
     """Lanes that run one iteration of the nest."""
-    return max(wanted_lanes(nest.loops[0], nest.body), _counted(nest.body))
+    return nest.loops[0].attr("threads") or max(wanted_lanes(nest.loops[0], nest.body), _block(nest))
 
 
-def _counted(body) -> int:
-    """Lanes for the threads of the grids in a body, a power of two, where a layout of the author's counts them; else 0."""
-    if not any(inst.attr("layout") for inst in body if inst.op == "fragment" or is_parallel(inst)):
-        return 0
-    most = max(inst.attr("threads", 0) for inst in body)
-    return 1 << (most - 1).bit_length() if most else 0
+def _block(nest: Nest) -> int:
+    """Threads of the block that an iteration is: those of its grid, or of the largest grid in it; 0 where it is none."""
+    return nest.loops[0].attr("threads") or max((inst.attr("threads", 0) for inst in nest.body), default=0)
 
 
 def wanted_lanes(loop: Inst, body) -> int:
@@ -163,9 +161,12 @@ def _loop_lanes(loop: Inst) -> int:
 
 
 class _Vectors:
-    """How many elements in a row lanes take, in the loops of one kernel."""
+    """How many elements in a row lanes take, in the loops of one kernel; `singles` says why one, by the loop's position in the body (the
+    nest around it has -1).
+    """
 
     def __init__(self, kernel: Kernel, nest: Nest, context: Context):
+        self.singles: dict[int, str | None] = {}
         self.kernel, self.nest, self.context = kernel, nest, context
         self.offsets = Offsets.of(kernel.params)
         for inst in nest.prologue:
@@ -174,10 +175,12 @@ class _Vectors:
     def of(self, loop: Inst, inside: range, lanes: int, alone: bool = False) -> int:
         """For a loop with its body at these positions of the nest's. Loops are asked about in program order."""
         found = choose(self.offsets, self.nest.body, loop, inside, lanes, alone)
+        if found.elements == 1 and not any(a.buffer.space == "fragment" for at in inside for a in accesses(self.nest.body[at])):
+            self.singles[inside.start - 1] = found.why or MORE  # of a fragment's elements infer-layouts decides
         if found.elements > 1:
             self.context.applied(f"{found.elements} elements in a row to a lane", self.kernel.name, loop.loc)
         elif found.why or loop.attr("vector"):
-            why = found.why or "an iteration is more than loads, arithmetic and stores of global memory"
+            why = found.why or MORE
             self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
         return found.elements
 
@@ -189,6 +192,11 @@ class _Vectors:
         return elements
 
 
+def _single(group: int) -> str:
+    """Why an access that an iteration of the nest makes by itself is of one element."""
+    return f"it is one element to an iteration, which {group} threads run together"
+
+
 def _several(elements: int) -> int | None:
     return elements if elements > 1 else None
 
@@ -196,6 +204,7 @@ def _several(elements: int) -> int | None:
 def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams: bool, dims: set[str]) -> list[tuple[Inst, int]]:
     """Copies the body with `map`, `layout` and `vector` where they belong; gives each parallel loop with the lanes that share it."""
     regions = Regions.of(body)
+    loops = {i for i, inst in enumerate(body) if inst.op in ("loop", "while", "reduce", "scan")}
     how: dict[int, str] = {}
     teams: dict[int, int] = {}
     counted: dict[int, Value] = {}  # position of an `end` -> the index of the loop that it closes
@@ -226,6 +235,8 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
                 continue
         elif inst.op in ("reduce", "scan"):
             inst = inst.with_attrs(layout=str(distribution(Order(*inst.attr("order")))))
+        elif inst.op in ("load", "store") and inst.operands[0].space in MEMORY:
+            inst = inst.with_attrs(narrow=vectors.singles.get(next((p for p in regions.parents(i) if p in loops), -1)))
         if i in counted:
             rewriter.builder.emit("end", counted[i])
         else:
@@ -247,8 +258,8 @@ def _from_0(loop: Inst, rewriter: Rewriter, dims: set[str]) -> Value:
 
 def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool) -> str:
     """Inside of elements: 'lanes' (that thread runs it all), and inside a loop over lanes 'all' (of that thread). Else 'all' where it
-    writes storage that each lane has its own of; 'teams' or 'all' where lanes work together inside it; 'lanes' for the rest, and where a
-    layout says who runs it.
+    writes storage that each lane has its own of; 'teams' or, of a grid, 'all' where lanes work together inside it; 'lanes' for the rest,
+    and where a layout says who runs it.
     """
     inside = [regions.insts[i] for i in regions.body(loop)]
     around = [*regions.parents(loop)]
@@ -261,7 +272,8 @@ def _how(regions: Regions, loop: int, outer: dict[int, str], spread_teams: bool)
     if not regions.insts[loop].attr("layout") and any(i.op in ("reduce", "scan") or is_parallel(i) for i in inside):
         within = any(outer.get(p) == "teams" for p in regions.parents(loop))
         wide = any(i.op in ("reduce", "scan") and i.attr("order")[2] > WARP for i in inside)
-        return "teams" if spread_teams and not within and not wide else "all"
+        apart = spread_teams and not within and not wide and not regions.insts[loop].attr("threads")  # shared arrays are the block's
+        return "teams" if apart else "all"
     return "lanes"
 
 

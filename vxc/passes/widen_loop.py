@@ -13,6 +13,7 @@ from vxc.analysis.wide_loop import Run, WideLoop
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Scalar, Value
 from vxc.ir.walk import Regions
+from vxc.passes.why_narrow import REST, STEP
 
 
 class _Digit(NamedTuple):
@@ -121,6 +122,7 @@ class LoopWriter:
         for run, array, place in zip(loop.runs, arrays, places):
             if run.reads:
                 with self._where(held, run.loads):
+                    self._checked(run, first)
                     self._fetch(run, array, place, first, digits)
         left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
         left_out |= {i for at in self.guards.kinds if at not in held for i in (at, self.regions.end[at])}
@@ -143,6 +145,8 @@ class LoopWriter:
             if run.stores:
                 b.at(self.insts[run.stores[0]].loc)
                 with self._where(held, run.stores):
+                    if not run.reads:
+                        self._checked(run, first)
                     self._transfer(run, lambda k, at, **how: b.emit("move", start(run.buffer), at, array, k, **how), place)
 
     def _one_by_one(self, first: Scalar) -> None:
@@ -154,9 +158,10 @@ class LoopWriter:
             self._as_it_was(inner)
 
     def _as_it_was(self, inner: Rewriter) -> None:
+        moved = {i for run in self.loop.runs for i in (*run.loads, *run.stores)}
         for i in self.regions.body(self.loop.at):
             self.b.at(self.insts[i].loc)
-            inner.copy(self.insts[i])
+            inner.copy(self.insts[i].with_attrs(narrow=REST) if i in moved else self.insts[i])
 
     # ---- conditions and divisions
 
@@ -194,6 +199,22 @@ class LoopWriter:
 
     # ---- memory
 
+    def _checked(self, run: Run, first: Scalar) -> None:
+        """That a doubted run lies in its array: the ends of elements that follow one another."""
+        b, loop = self.b, self.loop
+        if not any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores)):
+            return
+        tests: list[Value] = []
+        known: set[Scalar] = set()
+        last = Const(loop.count - 1)
+        for end in (first, last if first == Const(0) else b.emit("add", first, last)):
+            here = self._at(end)
+            self._define(here, run.indices)
+            for index, extent in zip(map(here, run.indices), self.rewriter(run.buffer).shape):
+                tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if index not in known else []
+                known.add(index)
+        b.emit("assert", every(b, tests), code="E0720", message=f"an access leaves `{run.buffer.name}`")
+
     def _fetch(self, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, _Digit]) -> None:
         """Load a run to its array: element by element where a division that it must lie within takes a step."""
         b = self.b.at(self.insts[run.loads[0]].loc)
@@ -205,12 +226,12 @@ class LoopWriter:
                 with self._each(first, kind="unroll") as (u, inner):
                     inner.mapping.update((self.insts[i].result, digit.after(u)) for i, digit in digits.items())
                     self._define(inner, run.indices)
-                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices)))
+                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices), narrow=STEP))
 
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""
-        b, count, (width, anywhere) = self.b, self.loop.count, run.given if self.placed else run.otherwise
-        how = {"width": width, "anywhere": anywhere}
+        b, count, (width, anywhere, why) = self.b, self.loop.count, run.given if self.placed else run.otherwise
+        how = {"width": width, "anywhere": anywhere, "narrow": why}
         if count <= 2 * width:
             for k in range(0, count, width):
                 move(k, b.emit("add", place, k) if k else place, **how)
