@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vxc.analysis.forms import Atom, digit, form
-from vxc.analysis.offsets import Offsets, run_of
+from vxc.analysis.offsets import Offsets, repeated_run_of, run_of
 from vxc.dtypes import I64
 from vxc.ir.kernel import Const, Inst, Value
 
@@ -66,3 +66,26 @@ def test_runs_in_digits_of_digits():
         first = run_of(place, v, count)
         assert first is not None and v not in first.atoms()
     assert run_of(place, v, 32) is None
+
+
+def test_runs_of_elements_that_iterations_share():
+    """As of bytes of two elements each, 16 columns to a row of a tile: elements 8 * e on lie in 4 bytes in a row."""
+    v, e = Atom("v"), Atom("e")
+    element = form(e) * 8 + form(v)
+    column = element - digit("div", element, form(16)) * 16
+    place = digit("div", element, form(16)) * 128 + digit("div", column, form(2))
+    tile = digit("div", form(e) * 8, form(16))
+    assert repeated_run_of(place, v, 8) == (tile * 120 + form(e) * 4, 2)
+    assert repeated_run_of(digit("div", element, form(4)) + 3, v, 8) == (form(e) * 2 + 3, 4)
+    for other in (
+        digit("div", element + 1, form(2)),  # which begins in the middle of a byte
+        digit("div", form(e) + form(v), form(2)),  # or may do so
+        digit("div", element, form(3)),
+        digit("div", element, form(8)),  # one element for all
+        digit("div", element + form(v), form(2)),
+        digit("div", element, form(2)) * 2,
+        digit("div", element, form(2)) + form(v),
+        digit("div", element, form(2)) + digit("div", element, form(4)),
+        element,
+    ):
+        assert repeated_run_of(other, v, 8) is None

@@ -141,23 +141,24 @@ def test_the_staging_of_packed_weights(how):
 
 
 def test_three_ways_to_stage_packed_weights_load_alike():
-    """Two loads of 16 bytes a thread, as `vxc explain` counts and as the PTX has it of what runs where arrays are aligned. Where they are
-    not, the loop by hand goes by addresses, since each thread has neighbouring elements, and the others by elements.
+    """Two loads of 16 bytes a thread, then eight of 4, each of eight elements, as `vxc explain` counts and, of those from global memory, as
+    the PTX has it of what runs where arrays are aligned. Where they are not, the loop by hand goes by addresses, since each thread has
+    neighbouring elements, and the others by elements.
     """
     seen = {how: (*_explained(f"dequant_u4_{how}"), *_emitted(f"dequant_u4_{how}")) for how in DEQUANT}
     assert seen["manual"] == seen["parallel"] == seen["copy"]
     blocks, warps = 9, 4
-    assert seen["copy"][:2] == ({16: 2 * warps * blocks}, {16: 2 * warps * blocks})
-    assert seen["copy"][2] == {"ld.global.nc.v4.u32": 2}
+    assert seen["copy"][:3] == ({16: 2 * warps * blocks}, {16: 2 * warps * blocks}, {4: 8 * warps * blocks})
+    assert seen["copy"][3] == {"ld.global.nc.v4.u32": 2}
 
 
 def _explained(name: str) -> list[dict[int, int]]:
-    """Requests by width, of the loads of b and of the stores of sb."""
+    """Requests by width, of the loads of b, and of the stores and the loads of sb."""
     got = vxc("explain", SAMPLES / f"{name}.vx", "--json", "-D", "N=384", "-D", "K=192")
     (launch,) = json.loads(got.out)["kernels"][0]["launches"]
     return [
         {a["bytes_per_access"]: a["requests"] for a in launch["accesses"] if (a["kind"], a["buffer"]) == what and a["requests"]}
-        for what in (("load", "b"), ("store", "sb"))
+        for what in (("load", "b"), ("store", "sb"), ("load", "sb"))
     ]
 
 

@@ -190,6 +190,20 @@ def test_one_dimension_of_known_arrays(t, x, y):
     assert ("ahead" in {inst.op for kernel in made.plan.kernels for inst in kernel.insts}) == (not y)
 
 
+@pytest.mark.parametrize("x", [True, False])
+@pytest.mark.parametrize("each, count", [(2, 4), (4, 2), (8, 1), (3, 1)])
+def test_elements_that_iterations_share(each, count, x):
+    """Of eight iterations at a time, each `each` read one byte of x; where that does not divide them, or is all, one byte at a time."""
+    n = 2304
+    text = f"kernel k(x: u8[{n // each}], out y: f16[{n}]) {{ parallel i in {n} {{ y[i] = x[i // {each}] as f16; }} }}"
+    made, bytes_ = known(text, "f16", x=x, y=True), np.random.default_rng(each).integers(0, 256, n // each, np.uint8)
+    for base in range(0, 1 if x else 16):
+        expected = Counter({("y", 16): n // 8})
+        for first in range(0, n, 8):
+            expected += named("x", pieces(run(base, 1, first // each, count), 1) if count > 1 else Counter({1: 8}))
+        assert check(made, {"x": bytes_}, {"x": base}) == expected, base
+
+
 @pytest.mark.parametrize("t", SIZES)
 @pytest.mark.parametrize("x", [True, False])
 def test_reduced_rows_of_known_arrays(t, x):

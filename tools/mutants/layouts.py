@@ -75,13 +75,18 @@ LAYOUTS = (
         ("test_offsets.py::test_runs_in_digits_of_digits",),
     ),
     Mutant(
+        "shared-from-the-middle", "analysis/offsets.py", "iterations that share elements are taken to begin at the first of one",
+        " or any(c % each for _, c in first.terms)", "",
+        ("test_offsets.py::test_runs_of_elements_that_iterations_share",),
+    ),
+    Mutant(
         "turned-and-left", "passes/turned_rows.py", "elements that were read in another order stay in it",
         "    while bit <= most:\n", "    while bit < most:\n",
         (BANKS,),
     ),
     Mutant(
         "turned-where-none-meet", "passes/turned_rows.py", "which threads meet is told without the rows at which they begin",
-        "((v ^ order(c)) - c * column) * rows", "(v ^ order(c)) * rows",
+        "row - over * column", "row",
         (BANKS,),
     ),
 )  # fmt: skip

@@ -19,6 +19,11 @@ MEMORY = (
         (WIDTHS + "test_rows", WIDTHS + "test_a_matrix_is_one_stretch", WIDTHS + "test_reduced_rows"),
     ),
     Mutant(
+        "wide-shared-by-all", "passes/widen_loop.py", "iterations that share elements of a run read one each",
+        'b.emit("floordiv", u, each) if each > 1 else u', "u",
+        (FILES, WIDTHS + "test_elements_that_iterations_share"),
+    ),
+    Mutant(
         "wide-under-a-condition", "analysis/vector_width.py", "an access that only some elements make is made of all",
         "outside = [i for i in group if parent[i] != home or i not in loop.level]", "outside: list[int] = []",
         (FILES, WIDTHS + "test_rows"),
@@ -33,6 +38,21 @@ MEMORY = (
         "            awaited.add(regions.end[loop])\n", "",
         (FILES, TRANSPOSES + "test_every_shape"),
     ),
+    Mutant(
+        "load-sunk-past-a-barrier", "passes/sink_loads.py", "shared memory is loaded in a branch behind a barrier or a write",
+        " and self.stops[load] == self.stops[start]", "",
+        (FILES,),
+    ),
+    Mutant(
+        "load-sunk-from-others", "passes/sink_loads.py", "what two branches use is loaded in one of them",
+        "            if len(arms) > 1:\n                return\n", "",
+        (FILES,),
+    ),
+    Mutant(
+        "loads-joined-anywhere", "passes/joined_loads.py", "loads are one access wherever the first element lies",
+        "if None in run or offsets.divisible(base + first, width, {}) != {}:", "if None in run:",
+        (FILES,),
+    ),
     # ---- tiles of transposes ----
     Mutant(
         "transpose-last-rows-missing", "passes/transposed_tiles.py", "tiles that begin before their rows do not reach the last ones",
@@ -45,8 +65,8 @@ MEMORY = (
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(
-        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "a row of a tile is read from where the first one begins",
-        'b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))\n        place', "corner, per_piece(x)))\n        place",
+        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "rows of a tile are read as if each began as the first does",
+        "self.shape.pieces(x) * size + over", "self.shape.pieces(x) * size",
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(

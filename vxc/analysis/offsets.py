@@ -147,6 +147,25 @@ def _fixed(u: Digit, index: Atom, count: int) -> Form | None:
     return digit("div", base, u.by)
 
 
+def repeated_run_of(f: Form, index: Atom, count: int) -> tuple[Form, int] | None:
+    """(what a form is at index 0, r) if it is that plus `index // r` for each index below `count`, both powers of two; else None.
+
+    So bytes lie of which each has two elements: where e begins at an even number, (e + index) // 2 is e // 2 + index // 2.
+    """
+    found = settled(f, index, count)
+    quotients = [u for u in found.unknowns if isinstance(u, Digit) and u.kind == "div" and index in u.arg.atoms()]
+    if len(quotients) != 1:
+        return None
+    (quotient,) = quotients
+    each, first = quotient.by.value or 0, quotient.arg.without(index)
+    if not 1 < each < count or count % each or quotient.arg.coefficient(index) != form(1) or any(c % each for _, c in first.terms):
+        return None
+    base = found.without(quotient)
+    if found.coefficient(quotient) != form(1) or index in (*base.atoms(), *first.atoms()):
+        return None
+    return base + Form(frozenset((m, c // each) for m, c in first.terms)), each
+
+
 def _shifted(o: Offsets, a: Operand, b: Operand) -> Form | None:
     return o.form(a) * (1 << b.value) if type(b) is Const and 0 <= b.value < 40 else None
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
-from vxc.analysis.offsets import Offsets, run_of, settled
+from vxc.analysis.offsets import Offsets, repeated_run_of, run_of, settled
 from vxc.analysis.wide_loop import Guards
 from vxc.ir.kernel import GLOBAL, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
@@ -47,6 +47,11 @@ class ThreadLoop:
         """What a form that goes up by one is at the first iteration; None where it does not, or what is left may vary in the loop."""
         found = run_of(f, self.index, self.count)
         return None if found is None or self.varies(found) else found
+
+    def first_of_repeated(self, f: Form) -> tuple[Form | None, int]:
+        """The same for a form that goes up by one after so many iterations."""
+        found = repeated_run_of(f, self.index, self.count)
+        return (None, 1) if found is None or self.varies(found[0]) else found
 
     def varies(self, f: Form) -> bool:
         return any(a == self.index or a.name in self.own for a in f.atoms())

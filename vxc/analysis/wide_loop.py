@@ -24,14 +24,16 @@ class Size(NamedTuple):
 class Run:
     """Accesses of a loop to the same elements of `buffer`. Positions are in the kernel.
 
-    `offset` is a value of the loop that is the offset in memory, or None: then it follows from `indices`. `within` are divisions that must
-    have one quotient for all elements; where they have not, the elements do not follow one another.
+    `each` iterations in a row access the same element. `offset` is a value of the loop that is the offset in memory, or None: then it
+    follows from `indices`. `within` are divisions that must have one quotient for all elements; where they have not, the elements do not
+    follow one another.
     """
 
     buffer: Buffer
     loads: tuple[int, ...]
     stores: tuple[int, ...]
     indices: tuple[Operand, ...]
+    each: int
     offset: Operand | None
     within: tuple[int, ...]
     given: Size  # where what the kernel tests holds

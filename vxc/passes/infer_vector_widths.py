@@ -21,8 +21,9 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                      ..
 
 A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop, where that fails for
-some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. Arrays
-of one launch are different memory, so a load may come before a store to another array.
+some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. What
+two or more iterations in a row read, as a byte that holds two elements, is loaded once for all of them. Arrays of one launch are different
+memory, so a load may come before a store to another array.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.joined_loads import joined
 from vxc.passes.why_narrow import marked
 from vxc.passes.widen_loop import LoopWriter, every
 
@@ -124,7 +126,8 @@ def run(plan: Plan, context: Context) -> Plan:
         say(kernel, found, context)
         deals = found.loops or any(inst.attr("deal") for inst in kernel.insts if inst.op == "loop")
         kernel = marked(kernel, found)
-        kernels.append(replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel)
+        kernel = replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel
+        kernels.append(joined(kernel, context))
     return plan.with_kernels(kernels)
 
 

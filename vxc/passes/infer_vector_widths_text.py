@@ -33,8 +33,9 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
                     size = run.given.elements * run.buffer.dtype.bytes
                     kind = "branch" if what == "store" else run.given.anywhere
                     how = f", each {_ANYWHERE[kind]}" if run.given.anywhere else ""
+                    use = f", each element for {run.each} iterations in a row" if run.each > 1 else ""
                     message, about = width_of(what, run.buffer.name, size)
-                    once(context.applied, message + how, places[0], about=about)
+                    once(context.applied, message + use + how, places[0], about=about)
     for miss in found.missed:
         once(context.missed, f"`{source_name(miss.buffer.name)}` goes one element at a time: {miss.why}", miss.places[0])
     for loop in found.loops.values():

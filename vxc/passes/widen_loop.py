@@ -115,7 +115,7 @@ class LoopWriter:
     def _vector(self, first: Scalar, start: Rewriter) -> None:
         """The loop with its accesses in front of and behind it."""
         b, loop = self.b, self.loop
-        arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count,)) for run in loop.runs]
+        arrays = [b.declare("local", run.buffer.name, run.buffer.dtype, (loop.count // run.each,)) for run in loop.runs]
         digits = {i: self._digit(i, start) for i in loop.digits}
         places = [self._offset(run, start) for run in loop.runs]
         held = self._held(start)
@@ -126,15 +126,17 @@ class LoopWriter:
                     self._fetch(run, array, place, first, digits)
         left_out = {loop.guard, self.regions.end[loop.guard]} if loop.guard >= 0 else set()
         left_out |= {i for at in self.guards.kinds if at not in held for i in (at, self.regions.end[at])}
-        local = {i: array for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
+        local = {i: (array, run.each) for run, array in zip(loop.runs, arrays) for i in (*run.loads, *run.stores)}
         with self._each(first, kind="unroll") as (u, inner):
             for i in self.regions.body(loop.at):
                 inst = self.insts[i]
                 b.at(inst.loc)
                 if i in local and inst.op == "load":
-                    inner.mapping[inst.result] = b.emit("load", local[i], u, name=inst.result.name)
+                    array, each = local[i]
+                    k = b.emit("floordiv", u, each) if each > 1 else u
+                    inner.mapping[inst.result] = b.emit("load", array, k, name=inst.result.name)
                 elif i in local:
-                    b.emit("store", local[i], u, inner(inst.operands[-1]))
+                    b.emit("store", local[i][0], u, inner(inst.operands[-1]))
                 elif i in digits:
                     inner.mapping[inst.result] = digits[i].after(u)
                 elif i in held:
@@ -230,7 +232,7 @@ class LoopWriter:
 
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""
-        b, count, (width, anywhere, why) = self.b, self.loop.count, run.given if self.placed else run.otherwise
+        b, count, (width, anywhere, why) = self.b, self.loop.count // run.each, run.given if self.placed else run.otherwise
         how = {"width": width, "anywhere": anywhere, "narrow": why}
         if count <= 2 * width:
             for k in range(0, count, width):
