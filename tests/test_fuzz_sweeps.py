@@ -10,19 +10,20 @@ import pytest
 
 import vxc.passes.kept_rows
 from vxc.driver import compile
+from vxc.fuzz.block import Make
 from vxc.fuzz.case import Case
 from vxc.fuzz.examine import examine
 from vxc.fuzz.gen import kernel
 from vxc.fuzz.program import Program
-from vxc.fuzz.sweeps import swept
+from vxc.fuzz.sweeps import columns, swept
 from vxc.source import Source
 
 PROGRAMS = 60
 
 
-def program(seed: int) -> Program:
+def program(seed: int, first: Make = swept) -> Program:
     """One whose first nest goes over rows."""
-    s = kernel(random.Random(seed), 0, "k", first=swept).state
+    s = kernel(random.Random(seed), 0, "k", first=first).state
     return Program(seed, 0, "\n".join([*s.items, ""]), tuple(s.arrays), tuple((name, value) for name, _, value in s.scalars))
 
 
@@ -33,6 +34,14 @@ def test_passes_for_rows_have_something_to_do():
         applied.update({remark.pass_name for remark in made.remarks if remark.kind == "applied"})
     few = {"keep-rows": 20, "bound-rows": 3, "bound-quotients": 1, "share-reciprocals": 8, "split-lengths": 1}
     assert {name: n for name, n in few.items() if applied[name] < n} == {}
+
+
+def test_columns_are_taken_side_by_side():
+    found = Counter()
+    for seed in range(PROGRAMS):
+        made = compile(Source("k.vx", program(seed, columns).text))
+        found.update({i.attr("columns") for k in made.after("map-loops").kernels for i in k.insts if i.op == "loop"})
+    assert found[32] > PROGRAMS // 4
 
 
 FAULTS = {

@@ -28,7 +28,7 @@ from vxc.fuzz.replicas import replicated
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
-from vxc.fuzz.sweeps import swept
+from vxc.fuzz.sweeps import columns, swept
 from vxc.fuzz.transposes import transposed
 
 SIZE = 6  # statements
@@ -56,6 +56,7 @@ STATEMENTS = [
     Production(parallel,     2.0, 4.0, 7.0),
     Production(transposed,   0.0, 0.7, 0.0),
     Production(swept,        0.0, 0.7, 0.0),
+    Production(columns,      0.0, 0.5, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
     Production(copy_in,      0.0, 0.0, 5.0),
@@ -95,7 +96,7 @@ def kernel(
     choose_generics(s)
     ctx = Context(Level(), tuple(names))
     lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
-    first = first or s.weighted((parallel, grid, transposed, swept), (10, 10, 1, 2))
+    first = first or s.weighted((parallel, grid, transposed, swept, columns), (10, 10, 1, 2, 1))
     made = None
     while made is None:
         made = first(s, ctx)

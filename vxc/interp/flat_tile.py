@@ -150,9 +150,14 @@ class Parallel(Axis):
                 return self.open(m, ticks, index, mask, self.where(m, ticks))
         return self.done(m)
 
+    @property
+    def _by_one_lane(self) -> bool:
+        """Whether each iteration over blocks has its effects by one lane."""
+        return bool(self.step.inst.attr("flight") or self.step.inst.attr("columns"))
+
     def where(self, m: TileMachine, ticks: np.ndarray) -> Place:
         if self.place is None:
-            together = m.spread and m.program.attrs.get("group", 2) > 1 and not self.step.inst.attr("flight")
+            together = m.spread and m.program.attrs.get("group", 2) > 1 and not self._by_one_lane
             return Place(ticks, np.asarray(0), together)
         outer, thread, everyone = self.place
         if not m.spread:

@@ -97,6 +97,7 @@ _LOOP_ATTRS = (
     # stage=team: over blocks, over lanes, over teams of `lanes` lanes, or run by every lane
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
     ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once
+    ("columns", AttrDef("int")),  # stage=team, over blocks: iterations of neighbouring threads, whose lanes are so many threads apart
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
     ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
     *_LENGTH,

@@ -111,15 +111,16 @@ def kind_of(count: int) -> str:
     return "unroll" if count <= UNROLLED else "serial"
 
 
-def fold_halves(b: Builder, acc: Accumulator, slots: Slots, count: int, live: Scalar | None = None) -> None:
+def fold_halves(b: Builder, acc: Accumulator, slots: Slots, count: int, live: Scalar | None = None, width: int = 1) -> None:
     """k slots into slot 0 by h = (k+1)//2: a[i] joins a[i+h] where i+h < k, then k = h.
 
-    `live` says how many slots hold anything, where that is known only at run time; both are then powers of two.
+    `live` says how many slots hold anything, where that is known only at run time; both are then powers of two. `width` results lie
+    side by side, each of so many slots that many apart.
     """
     while count > 1:
         half = (count + 1) // 2
         known = live is None or isinstance(live, Const)
-        rest = Const(count - half) if known else b.emit("select", b.emit("gt", live, half), Const(half), 0)
+        rest = Const((count - half) * width) if known else b.emit("select", b.emit("gt", live, half), Const(half), 0)
         with b.loop(0, rest, kind=kind_of(count) if known else "serial") as i:
-            slots.put(b, acc.join(b, slots.get(b, i), slots.get(b, b.emit("add", i, half))), i)
+            slots.put(b, acc.join(b, slots.get(b, i), slots.get(b, b.emit("add", i, half * width))), i)
         count = half

@@ -24,7 +24,7 @@ from vxc.semantics import PARTS, Order, accumulator
 from vxc.target import WARP
 
 # Emits one element: (its index, the digits of its number among those that a lane holds, what to do with the operands of its contribute)
-Element = Callable[[Scalar, tuple[Scalar, ...], Callable[[tuple[Scalar, ...]], None]], None]
+Element = Callable[[Scalar, tuple[Scalar, ...], Callable[..., None]], None]
 
 
 WHOLE = 16  # loads of a row that may be unrolled at once
@@ -37,7 +37,9 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `lined` says that lanes of the group take aligned vectors.
+    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `ahead` loads of one element are what a lane
+    has in flight, if it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told
+    of which it is.
     """
 
     acc: Accumulator
@@ -52,11 +54,13 @@ class Reduction:
     slotted: Slotted | None = None
     extent: Extent | None = None
     lined: Lined | None = None
+    ahead: int | None = None
+    width: int = 1
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
         b, order = self.b, self.order
-        if not self.acc.ordered or order.most_parts == 1 or self.bounds[1] is not None and order.parts_of(self.bounds[1]) == 1:
+        if _one_part(self.acc, order, self.bounds):
             return self.finish(self._part(Const(0), self.length))
         parts, span = parts_of(b, order, self.length), span_of(b, order, self.length)
         holders = 1 if self.team is None or self.team.group > WARP else self.team.group
@@ -80,7 +84,11 @@ class Reduction:
 
     def of_lane(self) -> State:
         """What this lane of the team makes of its elements, of one part."""
-        return self._lane(self.team.lane, Const(0), self.length)
+        return self.slots_of_lane().get(self.b)
+
+    def slots_of_lane(self) -> Slots:
+        """The same for each of the `width` results, in their order."""
+        return self._slots(self.team.lane, Const(0), self.length)
 
     def finish(self, state: State) -> Scalar:
         """The value of the reduction from its last state."""
@@ -118,7 +126,10 @@ class Reduction:
         return slots.get(b)
 
     def _lane(self, lane: Scalar, base: Scalar, count: Scalar) -> State:
-        """What one lane makes of its elements of a part of `count` elements from `base`."""
+        return self._slots(lane, base, count).get(self.b)
+
+    def _slots(self, lane: Scalar, base: Scalar, count: Scalar) -> Slots:
+        """What one lane makes of its elements of a part of `count` elements from `base`, for each result."""
         b, v = self.b, self.order.v
         chunk = self.order.chunk or max(1, self.order.span(self.length.value) // self.order.lanes)
         steps = chunk // gcd(chunk, v)  # runs until the partials come round again
@@ -126,12 +137,13 @@ class Reduction:
             unroll = self._unrolled(count, self.order.lanes * v, steps)
             slots = LinedLane(self.lined, self.acc, self.order, b, self.team, base, count, self.bounds[0], unroll).slots()
             fold_halves(b, self.acc, slots, chunk)
-            return slots.get(b)
-        slots = Slots.declare(b, self.acc.dtypes, chunk, "acc")
-        if chunk == 1:
+            return slots
+        many = chunk * self.width
+        slots = Slots.declare(b, self.acc.dtypes, many, "acc")
+        if many == 1:
             slots.put(b, self.acc.start())
         else:
-            with b.loop(0, chunk, kind=kind_of(chunk), name="k") as k:
+            with b.loop(0, many, kind=kind_of(many), name="k") as k:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
@@ -147,7 +159,8 @@ class Reduction:
 
             own_elements(b, held, self.extent, lane, one, "e")
         elif steps * v == 1:
-            with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
+            unroll = self._unrolled(count, run, 1) if self.ahead else None
+            with b.loop(lane, count, self.order.lanes, kind="serial", name="e", unroll=unroll) as e:
                 self._feed(slots, base, e, Const(0))
         else:
             first = b.emit("mul", lane, v)
@@ -158,16 +171,16 @@ class Reduction:
                     self._step(slots, base, b.emit("add", o, first), steps, None)
             with b.if_(b.emit("lt", whole, count)):
                 self._step(slots, base, b.emit("add", whole, first), steps, count)
-        fold_halves(b, self.acc, slots, chunk)
-        return slots.get(b)
+        fold_halves(b, self.acc, slots, chunk, width=self.width)
+        return slots
 
     def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
         """Steps of the main loop at once, so that their loads overlap, and no more: ptxas would rather spill than have fewer warps, and
         keeps the addresses of all reductions; None where a constant count is left to it.
         """
         few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
-        fit = LENGTH // (steps * self.order.v * self.weight)
-        return None if few or steps >= UNROLL else max(1, min(UNROLL // max(1, steps * self.loads), fit))
+        fit, ahead = LENGTH // (steps * self.order.v * self.weight), self.ahead or UNROLL
+        return None if few or steps >= ahead else max(1, min(ahead // max(1, steps * self.loads), fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
@@ -187,8 +200,9 @@ class Reduction:
     def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, digits: tuple[Scalar, ...] = ()) -> None:
         index = e if base == Const(0) else self.b.emit("add", base, e)
 
-        def take(operands: tuple[Scalar, ...]) -> None:
-            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, slot), operands, index), slot)
+        def take(operands: tuple[Scalar, ...], of: Scalar = Const(0)) -> None:
+            at = slot if self.width == 1 else self.b.emit("add", self.b.emit("mul", slot, self.width), of)
+            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, at), operands, index), at)
 
         self.element(index, digits, take)
 
@@ -203,6 +217,15 @@ def bounds_of(reduce: Inst) -> tuple[int, int | None]:
     """What is known of the length: it is at least .. and at most .. (None: any)."""
     length = reduce.operands[1]
     return (length.value, length.value) if isinstance(length, Const) else (reduce.attr("least", 0), reduce.attr("most"))
+
+
+def one_part(reduce: Inst, acc: Accumulator) -> bool:
+    """Whether a reduction has one part, or may be taken as one."""
+    return _one_part(acc, Order(*reduce.attr("order")), bounds_of(reduce))
+
+
+def _one_part(acc: Accumulator, order: Order, bounds: tuple[int, int | None]) -> bool:
+    return not acc.ordered or order.most_parts == 1 or bounds[1] is not None and order.parts_of(bounds[1]) == 1
 
 
 def fold_order(parts: int, lanes: int = WARP) -> Order:

@@ -32,6 +32,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.columns import lower_columns
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lined_reduce import Lines
@@ -48,7 +49,7 @@ from vxc.target import MAX_LOCAL_BYTES
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "stages", "most", "multiple")  # what no loop of a thread has
+TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "stages", "most", "multiple")  # of no thread's loop
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -63,14 +64,15 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
-    found = {} if loop.attr("flight") else rows_anywhere(kernel)
+    several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
+    found = {} if several else rows_anywhere(kernel)
     lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
-    if loop.attr("flight"):
-        lower_rows(threads, plain_row(body), loop, rewriter)
+    if several:
+        several(threads, plain_row(body), loop, rewriter)
     else:
         with threads.iteration(loop, rewriter) as index:
             rewriter.mapping[loop.result] = index
@@ -340,10 +342,6 @@ def _fitting(kernel: Kernel) -> Kernel:
 
 
 LOWER_TO_THREADS = Pass(
-    "lower-to-threads",
-    run,
-    "make blocks, threads and lanes explicit",
-    needs=("team", "barriers"),
-    gives=("thread",),
-    breaks=("team", "barriers"),
-)
+    "lower-to-threads", run, "make blocks, threads and lanes explicit",
+    needs=("team", "barriers"), gives=("thread",), breaks=("team", "barriers"),
+)  # fmt: skip

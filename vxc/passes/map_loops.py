@@ -39,6 +39,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
+from vxc.passes.columns import Columns, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
 from vxc.passes.launches import Launched, Site, each_launch
@@ -66,13 +67,17 @@ def run(plan: Plan, context: Context) -> Plan:
 def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = _block(nest)
+    columns = columns_of(kernel, nest)
+    across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
+    nest = columns.ordered(nest) if isinstance(columns, Columns) else nest
     group = _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
-    rows = max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1
+    rows = across // vector if across else (max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1)
     threads = -(-group * rows // WARP) * WARP
     vectors = _Vectors(kernel, nest, context)
-    vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True) if group == 1 and not block else 1
-    many = 1 if block else flight(plain_row(nest.body), group)
+    if group == 1 and not block:
+        vector = vectors.of(outer, range(len(nest.body)), BLOCK, alone=True)
+    many = 1 if block or across else flight(plain_row(nest.body), group)
     rows *= vector * many
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
@@ -80,7 +85,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many), "columns": across}
         with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
@@ -88,6 +93,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
             vectors.singles[-1] = _single(group) if group > 1 else vectors.singles.get(-1)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
+    if columns is not None:
+        (context.applied if across else context.missed)(_column_words(nest, columns), kernel.name, outer.loc)
     if many > 1:
         text = f"{many} iterations in flight: {group} lanes load what all of them reduce before they fold the first"
         context.applied(text, kernel.name, outer.loc)
@@ -104,6 +111,13 @@ def _words(nest: Nest, group: int, rows: int, threads: int) -> str:
     each = f"{group} lanes to an iteration" if group > 1 else "a thread to an iteration"
     fill = f"{rows} iteration{'s' * (rows > 1)} to a block of {threads} threads"
     return f"parallel {source_name(nest.loops[0].result.name)}: {each}, {_reason(nest, group)}; {fill}"
+
+
+def _column_words(nest: Nest, columns: Columns | str) -> str:
+    if isinstance(columns, str):
+        return f"parallel {source_name(nest.loops[0].result.name)} goes along columns that lanes side by side do not share: {columns}"
+    each = f", {columns.width} each" if columns.width > 1 else ""
+    return f"neighbouring threads take neighbouring iterations, which read neighbours of {columns.array.name}{each}"
 
 
 def _reason(nest: Nest, group: int) -> str:

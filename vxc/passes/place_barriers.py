@@ -315,8 +315,8 @@ def _overlaps(insts) -> dict[str, tuple[str, ...]]:
 
 
 def _one_lane(inst: Inst) -> bool:
-    """Whether this is a loop whose iterations each have their effects by one lane: rows in flight."""
-    return inst.op == "loop" and bool(inst.attr("flight"))
+    """Whether this is a loop whose iterations each have their effects by one lane: rows in flight, columns."""
+    return inst.op == "loop" and bool(inst.attr("flight") or inst.attr("columns"))
 
 
 def run(plan: Plan, context: Context) -> Plan:

@@ -1,4 +1,4 @@
-"""Kernels that are nothing but a reduction of each row: what split-lengths and rows in flight look for.
+"""Kernels that are nothing but a reduction of each row: what split-lengths, rows in flight and columns look for.
 
 Before the reduction stand declarations, arithmetic and reads of what the kernel never writes; its elements are such too. After
 it, whatever one thread can do for a row: arithmetic, branches, stores, atomics.

@@ -2,7 +2,8 @@
 
 Before: stage=tile, one nest to a kernel; a `reduce` in row scope carries order (V, chunk, lanes, parts > 1).
 After:  a launch runs each part of each row as an iteration of its own and leaves the partial results in a workspace of shape
-        [extents of the nest.., parts]; the kernel folds them where the reduction stood. The same bits as one launch.
+        [extents of the nest.., parts], of columns (`columns`) [parts, extents of the nest..]; the kernel folds them where the reduction
+        stood. The same bits as one launch.
 
     %j = reduce @s, %N {.., order=[2, 1, 4, 3]}         %p = loop 0, 3 {.., kind="parallel"}
       %0: f32 = load @x, %i, %j                           %j = reduce @s, %6 {.., order=[2, 1, 4, 1], usual=8}
@@ -16,7 +17,7 @@ index, or a block of a `grid` reduces, the reduction stays whole; lower-to-threa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vxc.dtypes import I64
 from vxc.ir.builder import Builder, Rewriter
@@ -26,6 +27,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.accumulate import Accumulator
+from vxc.passes.columns import read_across
 from vxc.passes.launches import ONCE, Launched, Site, each_launch
 from vxc.passes.lower_reduce import accumulator_of, bounds_of, fold_order, parts_of, span_of
 from vxc.passes.nest import Nest, nest_of
@@ -129,6 +131,7 @@ class _Split:
     name: str  # of the kernel for the parts
     parts: Const | Value
     space: Buffer
+    columns: bool  # whether neighbours are along the loops around it: then they are in the workspace too
 
     @classmethod
     def of(cls, kernel: Kernel, nest: Nest, at: int, name: str) -> _Split:
@@ -137,9 +140,11 @@ class _Split:
         if order.parts or isinstance(length, Const):
             parts = Const(order.parts_of(length.value if isinstance(length, Const) else 0))
         acc = accumulator_of(nest.body[at], nest.body[at + 1 : Regions.of(nest.body).end[at]])
-        shape = (*(loop.operands[1] for loop in nest.loops), parts)
+        apart = any(loop.attr("lanes") or loop.attr("layout") for loop in nest.loops)  # which begin a row
+        columns = not apart and read_across(kernel, nest, at) is not None
+        shape = _placed(columns, [loop.operands[1] for loop in nest.loops], parts)
         space = Buffer(f"{name.removeprefix(kernel.name + '_')}.{kernel.name}", acc.dtype, shape, "workspace")
-        return cls(kernel, nest, at, name, parts, space)
+        return cls(kernel, nest, at, name, parts, space, columns)
 
     @property
     def inst(self) -> Inst:
@@ -172,8 +177,12 @@ class _Split:
     def parts_kernel(self) -> Kernel:
         """Every part of every row: the slice that the reduction needs, over the part's elements."""
         b, nest, order, inst = Builder(names(self.params)), self.nest, self.order, self.inst
-        rewriter = self._open(b)
+        rewriter = Rewriter(b)
+        rewriter.copy_all(nest.prologue)
+        around, within = ((), nest.loops) if self.columns else (nest.loops, ())
+        rewriter.copy_all(around)
         with b.at(inst.loc).loop(0, self.parts, kind="parallel", name="p", independent="parts") as p:
+            rewriter.copy_all(within)
             before = [i for i in _slice(nest, Regions.of(nest.body), self.at) if i < self.at]
             rewriter.copy_all(nest.body[i] for i in before)
             length = rewriter(inst.operands[1])
@@ -188,36 +197,44 @@ class _Split:
             value = b.emit("load", cell)
             if self.acc.result_if_empty() is not None:  # an empty part joins as the identity
                 value = b.emit("select", b.emit("eq", extent, 0), self.acc.start()[0], value)
-            b.emit("store", self.space, *(rewriter(loop.result) for loop in nest.loops), p, value)
-        return self._close(b, rewriter, self.name)
+            b.emit("store", self.space, *self._place(rewriter, p), value)
+            self._end(b, rewriter, within)
+        self._end(b, rewriter, around)
+        return self._built(b, self.name)
 
     def fold_kernel(self) -> Kernel:
         """The kernel with the reduction replaced by that of its partial results, in an order of the same bits."""
         b, inst = Builder(names(self.params)), self.inst
-        rewriter = self._open(b)
-        rewriter.copy_all(self.nest.body[: self.at])
+        rewriter = Rewriter(b)
+        rewriter.copy_all((*self.nest.prologue, *self.nest.loops, *self.nest.body[: self.at]))
         cell, least = b.at(inst.loc).declare("cell", "parts", self.acc.dtype), bounds_of(inst)[0]
         op, many = _FOLDS.get(inst.attr("op"), inst.attr("op")), isinstance(self.parts, Value)
         most = self.order.most_parts if many else self.parts.value
         with b.reduce(cell, self.parts, name="p", op=op, order=fold_order(most), most=most if many else None) as p:
-            b.emit("contribute", b.emit("load", self.space, *(rewriter(loop.result) for loop in self.nest.loops), p))
+            b.emit("contribute", b.emit("load", self.space, *self._place(rewriter, p)))
         value = b.emit("load", cell)
         if self.acc.result_if_empty() is not None and not least:
             value = b.emit("select", b.emit("eq", rewriter(inst.operands[1]), 0), self.acc.result_if_empty(), value)
         b.emit("store", rewriter(inst.operands[0]), value)
         rewriter.copy_all(self.nest.body[self.end + 1 :])
-        return self._close(b, rewriter, self.kernel.name)
+        self._end(b, rewriter, self.nest.loops)
+        return self._built(b, self.kernel.name)
 
-    def _open(self, b: Builder) -> Rewriter:
-        rewriter = Rewriter(b)
-        rewriter.copy_all(self.nest.prologue)
-        rewriter.copy_all(self.nest.loops)
-        return rewriter
+    def _place(self, rewriter: Rewriter, part: Value) -> tuple[Scalar, ...]:
+        """Where in the workspace the partial result of a part is."""
+        return _placed(self.columns, [rewriter(loop.result) for loop in self.nest.loops], part)
 
-    def _close(self, b: Builder, rewriter: Rewriter, name: str) -> Kernel:
-        for loop in reversed(self.nest.loops):
+    def _end(self, b: Builder, rewriter: Rewriter, loops: Sequence[Inst]) -> None:
+        for loop in reversed(loops):
             b.emit("end", rewriter(loop.result))
+
+    def _built(self, b: Builder, name: str) -> Kernel:
         return b.build(name, self.params, done=self.kernel.done, attrs=self.kernel.attrs, source=self.kernel.source)
+
+
+def _placed(columns: bool, rows: Sequence[Scalar], part: Scalar) -> tuple[Scalar, ...]:
+    """Indices or extents of the loops of a nest with that of the parts: the last of a row's, the first of columns'."""
+    return (part, *rows) if columns else (*rows, part)
 
 
 def part_bounds(b: Builder, length: Scalar, span: Scalar, parts: Scalar, part: Scalar) -> tuple[Scalar, Scalar]:

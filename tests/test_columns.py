@@ -1,0 +1,169 @@
+"""Reductions of columns: neighbouring threads take neighbouring columns, lanes meet in shared memory; the bits are those of the order."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from cli_tool import vxc
+
+from tests.everywhere import compiled
+from vxc.api.strided import with_strides
+from vxc.diff import disagreements, prefix_executors
+from vxc.driver import compile_plan
+from vxc.dtypes import F32
+from vxc.inputs import Call
+from vxc.interp.ast_interp import run_ast
+from vxc.interp.flat_interp import run_flat
+from vxc.passes import columns
+from vxc.passes.columns import dealt
+from vxc.semantics import Order, reduce
+
+COLUMNS = "kernel k(x: {dtype}[M, N], out y: {result}[N]) {{ {how} parallel j in N {{ y[j] = {op}(x[:, j]); }} }}"
+SHAPES = [(0, 5), (1, 1), (3, 1), (1, 33), (5, 32), (70, 31), (131, 65)]
+FLOATS, INTS = ("f64", "f32", "f16"), ("i32", "u8", "i64")
+
+
+def column(op: str = "sum", dtype: str = "f32", how: str = "", **defines) -> str:
+    numbers = {"argmax": "i64", "argmin": "i64", "any": "bool", "all": "bool"}
+    narrow = op in ("sum", "prod") and dtype == "u8"
+    result = numbers.get(op, "f32" if dtype == "f16" else "u32" if narrow else dtype)
+    return COLUMNS.format(op=op, dtype=dtype, result=result, how=how)
+
+
+def taken(made) -> list[int | None]:
+    """The `columns` of each kernel's loop over blocks."""
+    return [i.attr("columns") for k in made.after("map-loops").kernels for i in k.insts if i.attr("map") == "blocks"]
+
+
+def values(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    name = {"f64": "f8", "f32": "f4", "f16": "f2", "i32": "i4", "u8": "u1", "i64": "i8"}[dtype]
+    return rng.standard_normal(shape).astype(name) if name[0] == "f" else rng.integers(0, 99, shape).astype(name)
+
+
+def agree(made, *calls: dict[str, np.ndarray]) -> None:
+    """The syntax tree and the IR after every pass, to the bit."""
+    inputs = {str(at): Call(arrays, {}, {}) for at, arrays in enumerate(calls)}
+    assert [str(d) for d in disagreements(prefix_executors(made), inputs)] == []
+
+
+CASES = [(op, dtype) for dtype in (*FLOATS, *INTS) for op in ("sum", "prod", "max", "min", "absmax", "argmax", "argmin")]
+CASES = [(op, dtype) for op, dtype in CASES if not (op == "absmax" and dtype == "u8")] + [("any", "bool"), ("all", "bool")]
+
+
+@pytest.mark.parametrize("op, dtype", CASES)
+def test_every_reduction_of_every_dtype_and_odd_sizes(op, dtype):
+    made = compiled(column(op, dtype), binary=False)
+    assert taken(made) == [32]
+    agree(made, *({"x": values(shape, dtype, at)} for at, shape in enumerate(SHAPES)))
+
+
+HOWS = [f"@chunk({n})" for n in (1, 2, 16, 64)] + ["@lanes(2)", "@lanes(16) @chunk(3)", "@parts(4)", "@parts(3) @chunk(8)"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("m, n", [(131, 65), (600, 7), (2, 40)])
+def test_orders_of_the_author(how, m, n):
+    for known in ({}, {"M": m, "N": n}):
+        agree(compiled(column(how=how), binary=False, **known), {"x": values((m, n), "f32", len(known))})
+
+
+@pytest.mark.parametrize("n", [64, 72])  # as many as a block takes, or not
+@pytest.mark.parametrize("dtype, width", [("f64", 2), ("f32", 4), ("f16", 8), ("u8", 16)])
+@pytest.mark.parametrize("op", ["sum", "max", "argmin"])
+@pytest.mark.parametrize("how", ["", "@parts(3)", "@chunk(32)"])
+def test_a_thread_takes_a_vector_of_columns(op, dtype, width, n, how, monkeypatch):
+    """Where it divides their number and the partial results of all are not too many; nowhere else. In parts too."""
+    monkeypatch.setattr(columns, "FULL", 0)
+    made = compiled(column(op, dtype, how), binary=False, N=n)
+    loops = [i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")]
+    few = how == "@chunk(32)" and width > 16 or n % width
+    assert loops[0].attr("vector", 1) == (1 if few else width)
+    agree(made, *({"x": values((m, n), dtype, m)} for m in (0, 1, 131)))
+
+
+@pytest.mark.parametrize("n, width", [(1 << 19, 1), (1 << 20, 8), ((1 << 20) - 4, 1)])
+def test_so_many_threads_are_left_that_they_fill_a_device(n, width):
+    made = compiled(column(dtype="f16"), binary=False, N=n)
+    assert [i.attr("vector", 1) for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")] == [width]
+    x = values((3, n), "f16", 1)
+    assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+REFUSED = [
+    ("", "sum(x[:, j]) + max(x[:, j])", "the kernel does more than reduce each of them once"),
+    ("@lanes(64)", "sum(x[:, j])", "its order has 64 lanes, and a block has room for 32 of each"),
+    ("@lanes(1)", "sum(x[:, j])", "@lanes(1) says how many share one"),
+    ("@chunk(3)", "sum(x[:, j])", "its partial results are no power of two"),
+]
+
+
+@pytest.mark.parametrize("how, value, why", REFUSED)
+def test_what_keeps_a_thread_or_a_warp_to_a_column(how, value, why):
+    made = compiled(f"kernel k(x: f32[M, N], out y: f32[N]) {{ {how} parallel j in N {{ y[j] = {value}; }} }}", binary=False)
+    assert taken(made) == [None]
+    assert any(why in remark.message for remark in made.remarks if remark.kind == "missed")
+    agree(made, {"x": values((70, 33), "f32", 1)})
+
+
+MATRIX, SIZES = "x: f32[M, N], out y: f32[N]", {"B": 3, "M": 37, "N": 45}
+BRANCHES = "if s > 0.0 { y[j] = s; } else { y[j] = -s; }"
+OTHERS = [
+    ("x: f32[M, N], out y: f32[M]", "parallel i in M { y[i] = sum(x[i]); }", "MN", None),
+    ("x: f32[B, M, N], out y: f32[B, N]", "parallel b in B, j in N { y[b, j] = sum(x[b, :, j]); }", "BMN", 32),
+    ("x: f32[M, B, 3], out y: f32[B, 3]", "parallel b in B, j in 3 { y[b, j] = sum(x[:, b, j]); }", "MB3", 32),  # one after the other
+    ("x: f32[B, M, 3], out y: f32[B, 3]", "parallel b in B, j in 3 { y[b, j] = sum(x[b, :, j]); }", "BM3", None),  # 3 of them
+    ("x: f32[M, N, 2], out y: f32[N]", "parallel j in N { y[j] = sum(x[:, j, 1]); }", "MN2", None),
+    ("x: f32[M, N], s: f32[M], out y: f32[N]", "parallel j in N { y[j] = dot(x[:, j], s); }", "MN M", 32),
+    (MATRIX, "parallel j in N { let s = sum(x[:, j]); " + BRANCHES + " }", "MN", 32),
+    (MATRIX, "parallel j in N { if j % 3 == 0 { y[j] = sum(x[:, j]); } else { y[j] = 1.0; } }", "MN", None),
+]
+
+
+@pytest.mark.parametrize("params, body, sizes, across", OTHERS)
+def test_which_loops_go_along_columns(params, body, sizes, across):
+    made = compiled(f"kernel k({params}) {{ {body} }}", binary=False)
+    assert {*taken(made)} == {across}
+    shapes = [tuple(SIZES[d] if d in SIZES else int(d) for d in dims) for dims in sizes.split()]
+    agree(made, {name: values(shape, "f32", at) for at, (name, shape) in enumerate(zip("xs", shapes))})
+
+
+SECTORS = [("f64", 8), ("f32", 4), ("f16", 2)]
+
+
+@pytest.mark.parametrize("dtype, sectors", SECTORS)
+def test_a_load_of_a_warp_is_of_whole_sectors(tmp_path, dtype, sectors):
+    file = tmp_path / "k.vx"
+    file.write_text(f"{column(dtype=dtype)}\nexample k(x = rand({dtype}, 64, 128));\n")
+    got = vxc("explain", str(file), "--json")
+    assert got.status == 0, got.err
+    (kernel,) = json.loads(got.out)["kernels"]
+    (load,) = (a for launch in kernel["launches"] for a in launch["accesses"] if a["buffer"] == "x")
+    assert load["sectors_per_request"] == load["ideal_sectors_per_request"] == sectors
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4, 16, 32, 64, 3, 6])
+@pytest.mark.parametrize("n", [0, 1, 5, 33, 200])
+def test_an_order_of_several_lanes_has_the_bits_of_that_of_one(chunk, n):
+    x, one = values((n,), "f32", chunk), Order(1, chunk, 1, 1)
+    shared = dealt(one, 16)
+    assert shared.lanes == (min(chunk, 16) if chunk & (chunk - 1) == 0 else 1)
+    assert reduce("sum", x, F32, shared).tobytes() == reduce("sum", x, F32, one).tobytes()
+
+
+@pytest.mark.parametrize("dtype, length", [("f32", "M"), ("f16", "M"), ("f32", "131"), ("f32", "3000")])
+def test_rows_of_a_transposed_view_have_the_bits_of_its_copy(dtype, length):
+    """Rows as declared, columns as they lie: lanes stay those of the order, as many as a block has room for."""
+    text = f"kernel k(x: {dtype}[N, {length}], out y: f32[N]) {{ parallel i in N {{ y[i] = sum(x[i]); }} }}"
+    made = compiled(text, binary=False)
+    turned = compile_plan(with_strides(made.tile, {"x": (1, 2)}), made.typed)
+    order = next(i.attr("order") for i in made.tile.kernels[0].insts if i.op == "reduce")
+    assert {*taken(turned)} == ({32} if order[2] <= 32 else {None})
+    x = values((int(length) if length != "M" else 700, 37), dtype, 1).T
+    want = run_ast(made.typed, {"x": x}, {})["y"]
+    for plan in (turned.after("map-loops"), turned.plan):
+        assert run_flat(plan, {"x": x}, {})["y"].tobytes() == want.tobytes()
