@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import ml_dtypes
 import numpy as np
@@ -231,3 +232,33 @@ def test_two_devices(torch, cuda, monkeypatch, full):
     torch.device_now = 1
     k(x, 1)
     assert len(full) == 2  # whose context is not current
+
+
+def test_another_device_is_current_than_that_of_the_arrays(torch, cuda, monkeypatch, full):
+    """Its context is made current for the call, which then is as any other."""
+    entered = []
+
+    @contextmanager
+    def active(device):
+        before, torch.device_now = torch.device_now, device
+        entered.append(device)
+        try:
+            yield
+        finally:
+            torch.device_now = before
+
+    cuda.devices, torch.device_now = 2, 1
+    monkeypatch.setattr(cuda, "device_of", lambda address: 0)
+    monkeypatch.setattr(cuda, "active", active)
+    k, x, y = vxc.kernel(SHIFT), Tensor(floats(10)[::2]), Tensor(floats(5))
+    k(x, 1), k(x, y, 1)
+    assert len(full) == 2
+    entered.clear()
+    for n in (1, 1, 1, 2):
+        assert np.array_equal(k(x, n).array, x.array + n) and k(x, n=n, y=y) is y and np.array_equal(y.array, x.array + n)
+    assert len(full) == 2 and set(entered) == {0} and torch.device_now == 1
+    with pytest.raises(vxc.LaunchError, match="arguments `x` and `y` overlap in memory"):
+        k(x, x, 1)
+    with pytest.raises(vxc.LaunchError, match="lies in CPU memory"):
+        k(Tensor(floats(5), -1), 1)
+    assert torch.device_now == 1 and k(x, y, 1) is y

@@ -48,6 +48,29 @@ def test_views_are_read_where_they_lie(torch):
         assert torch.equal(softmax(view, torch.empty(wanted.shape[::-1], device="cuda").t()), wanted)
 
 
+def test_repeated_calls_with_views_take_the_fast_path(torch, full):
+    k = vxc.kernel("kernel put(x: f32[M, N], out y: f32[M, N]) { parallel i in M, j in N { y[i, j] = x[i, j]; } }")
+    frame = torch.zeros(48, 64, device="cuda")
+    views = (lambda b: b.t()[:48], lambda b: b[:48, 8:56], lambda b: b[::2, ::2][:, :24], lambda b: b[0].expand(48, 96))
+    for at, view in enumerate(views):
+        for base in (torch.randn(96, 96, device="cuda") for _ in range(2)):
+            x = view(base)
+            y = torch.empty(x.shape[::-1], device="cuda").t()
+            for _ in range(3):
+                y.zero_()
+                assert k(x, y) is y and torch.equal(y, x) and torch.equal(k(x), x)
+                base.add_(1)
+        assert len(full) == 2 * at + 2
+    left, right = frame[:, :32:2], frame[:, 1:32:2]  # each in between the other
+    for n in range(3):
+        left.fill_(n + 1)
+        k(left, right)
+        assert bool((right == n + 1).all()) and bool((frame[:, 32:] == 0).all())
+        with pytest.raises(vxc.LaunchError, match="arguments `x` and `y` overlap in memory"):
+            k(left, frame[:, 2:33:2])
+    assert len(full) == 2 * len(views) + 1 + 3
+
+
 def test_zero_and_one_elements(torch):
     k = vxc.kernel(SHIFT)
     for size in (0, 1, 0, 1):
@@ -73,6 +96,12 @@ def test_cupy_arrays_and_streams(full):
     assert cupy.array_equal(k(backwards, 1), backwards + 1)
     k(x[::2], x[::-2], 1)
     assert cupy.array_equal(x[::-2], x[::2] + 1)
+    seen = len(full)
+    for n in (1, 1, 1, 2):
+        assert cupy.array_equal(k(backwards, n), backwards + n) and cupy.array_equal(k(column, n), column + n)
+        k(x[::2], x[::-2], n)
+        assert cupy.array_equal(x[::-2], x[::2] + n)
+    assert len(full) == seen
 
 
 def test_a_call_captured_by_cupy_replays():

@@ -191,7 +191,8 @@ WRONG = {
     "an output that would broadcast": (lambda: ADD(X[0], X[0], out=X.copy(), **CPU), "has shape [2, 3], and the result of"),
     "a reduced output": (lambda: SUM(X, out=np.zeros((2, 1), np.float32), **CPU), "`result` has shape [2, 1], and the result of `x` of "
                          "shape [2, 3] has shape [2]"),
-    "an output that is an input": (lambda: ADD(X, X[0], out=X, **CPU), "E0713: arguments `x` and `result` overlap"),
+    "an output that is an input": (lambda: ADD(X, X[0], out=X, **CPU), "E0713: arguments `x` and `result` overlap in memory, and "
+                                   "the kernel writes to one of them; pass an output of its own, or leave it out; a vxc.kernel with an"),
     "an output that repeats itself": (lambda: ADD(X, X, out=as_strided(X.copy(), (2, 3), (0, 4)), **CPU), "E0713"),
     "two outputs for one": (lambda: ADD(X, X, out=(X, X), **CPU), "E0709: `elementwise` has 1 output, and `out` is a tuple of 2; pass the"),
     "one output for two": (lambda: TWO(X, out=X, **CPU), "E0709: `elementwise` has 2 outputs, and `out` is a ndarray; pass a tuple"),

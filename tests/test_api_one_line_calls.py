@@ -62,7 +62,7 @@ def test_the_fast_path_is_that_of_any_kernel_but_for_out(torch):
     for k in (line, plain):
         k(tensor(4), tensor(4), tensor(4))
         texts.append(k._installed.text)
-    assert texts[0].replace("    others = _renamed(others)\n", "") == texts[1] != texts[0]
+    assert texts[0].replace("_renamed(others)", "others") == texts[1] != texts[0]
 
 
 def test_numbers_and_axes_of_a_call_have_a_fast_path_of_their_own(torch, full):
@@ -74,13 +74,14 @@ def test_numbers_and_axes_of_a_call_have_a_fast_path_of_their_own(torch, full):
     assert len(full) == 4
 
 
-def test_views_go_the_full_way_and_are_read_where_they_lie(torch, full):
+def test_views_have_the_fast_path_too_and_are_read_where_they_lie(torch, full):
     k, base = vxc.elementwise(*FMA), floats(4, 6, 8)
     for view in (base[::2], base[:, :, ::-1], base.transpose(2, 0, 1), np.broadcast_to(base[:1], base.shape)):
         x, out = Tensor(view), Tensor(np.empty(view.shape[::-1], np.float32).T)
-        for _ in range(2):
+        for _ in range(3):
+            out.array[:] = 0
             assert k(x, x, 2.0, out) is out and np.array_equal(out.array, 3 * view)
-    assert len(full) == 8
+    assert len(full) == 4
 
 
 def test_a_bound_call_and_one_that_is_captured(torch, cuda):

@@ -71,13 +71,14 @@ def test_a_module_is_loaded_once_for_each_device_and_compiled_once(torch, arrays
     assert loads == dict.fromkeys(DEVICES, 1) and len(k._calls._compiled) == 1
 
 
-def test_the_current_device_is_not_that_of_the_arrays(torch, arrays):
+def test_the_current_device_is_not_that_of_the_arrays(torch, arrays, full):
     k = vxc.kernel(SHIFT)
     for current in DEVICES:
         with torch.cuda.device(current):
             for x in arrays:
                 for n in (1, 1, 1, 2):
                     assert torch.equal(k(x, n), x + n) and torch.cuda.current_device() == current
+    assert len(full) == COUNT  # once for each device
                 b = k.bind(x, torch.empty_like(x), 5)
                 assert torch.equal(b(), x + 5) and torch.cuda.current_device() == current
 

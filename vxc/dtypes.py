@@ -6,7 +6,7 @@ storage types whose arithmetic is f32; packed i4 and u4 widen to i8 and u8. All 
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from vxc.record import entity
 
@@ -127,6 +127,7 @@ def unsigned(bits: int) -> DType:
     return DTYPES[f"u{bits}"]
 
 
+@lru_cache(maxsize=256)
 def from_numpy(dtype) -> DType | None:
     """The dtype whose elements a NumPy array of this type holds, or None (i4 and u4 are never guessed)."""
     name = getattr(dtype, "name", str(dtype))

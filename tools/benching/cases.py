@@ -148,8 +148,8 @@ class Calls(NamedTuple):
 LAUNCH = Calls(
     "launch",
     "launch_overhead_us",
-    ("vxc", "vxc_changing", "vxc_shapes", "vxc_out", "vxc_bound", "driver", "cupy", "vxc_cupy", "pycuda", "vxc_pycuda", "vxc_numba",
-     "torch", "torch_empty", "vxc_graph", "torch_graph", "triton"),
+    ("vxc", "vxc_changing", "vxc_shapes", "vxc_views", "vxc_out", "vxc_bound", "driver", "cupy", "vxc_cupy", "pycuda", "vxc_pycuda",
+     "vxc_numba", "torch", "torch_empty", "vxc_graph", "torch_graph", "triton"),
 )  # fmt: skip
 FIRST_CALLS = tuple(Calls("start", f"first_call_{kind}_s", ("vxc", "triton", "cupy")) for kind in ("cold", "warm"))
 

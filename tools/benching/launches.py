@@ -32,16 +32,17 @@ Way = tuple[str, Callable, tuple]  # implementation, function, arguments
 
 
 def of_vxc(x: Any, y: Any, n: int) -> Iterator[Way]:
-    """A call with torch tensors, with other ones each time, with others of another size each time, one that allocates its output, one bound
-    to its arguments; the driver alone.
+    """A call with torch tensors, with other ones each time, with others of another size each time, with views, one that allocates its
+    output, one bound to its arguments; the driver alone.
     """
-    kernel, changing, sized, allocating = (vxc.kernel(KERNEL) for _ in range(4))
+    kernel, changing, sized, viewing, allocating = (vxc.kernel(KERNEL) for _ in range(5))
     bound = kernel.bind(x, y, n)
     yield "vxc", kernel, (x, y, n)
     pairs = itertools.cycle([(x.clone(), y.clone(), n) for _ in range(3)])
     yield "vxc_changing", lambda: changing(*next(pairs)), ()
     sizes = itertools.cycle([(x[:size].clone(), y[:size].clone(), n) for size in (128, 64)])
     yield "vxc_shapes", lambda: sized(*next(sizes)), ()
+    yield "vxc_views", viewing, (x.repeat_interleave(2)[::2], y, n)
     yield "vxc_out", allocating, (x, n)
     yield "vxc_bound", bound, ()
     call = kernel._calls.checked({"x": x, "y": y, "n": n})
@@ -151,6 +152,7 @@ SAID = {
     "vxc": "`k(x, y, n)` on torch tensors",
     "vxc_changing": "the same with other tensors each time",
     "vxc_shapes": "the same with tensors of two sizes in turns",
+    "vxc_views": "`k(x, y, n)` with a view of every other element",
     "vxc_out": "`k(x, n)`, which allocates `y`",
     "torch_empty": "`torch.empty` alone",
     "vxc_cupy": "`k(x, y, n)` on CuPy arrays",

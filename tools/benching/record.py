@@ -19,7 +19,7 @@ FILES = {
     "triton": ("triton_kernels.py", "triton_text.py"), "reference": ("reference.py",),
 }  # fmt: skip
 CALLS = {
-    "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/libraries.py", "api/prepared.py")),
+    "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/front_text.py", "api/libraries.py", "api/prepared.py")),
     "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
     "tune": ("tuned.py", ("api/tuned.py", "api/tuning.py", "api/tune_check.py", "api/candidates.py", "api/side_by_side.py")),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class Unproven:
 
 def unproven(facts: KernelFacts) -> Iterator[Unproven]:
     """Those of arrays of the caller, in program order."""
-    for x in _open(facts, [access for access in facts.accesses if access.buffer.space == "param"]):
+    of_the_caller = [access for access in facts.accesses if access.buffer.space == "param"]
+    for x in chain.from_iterable(_open(facts, of_the_caller)):
         index = x.access.indices[x.dimension]
         inner = _inner(facts, x.access)
         seen = _leaving(facts, x.access, index, x.extent)
@@ -58,21 +60,22 @@ def unproven(facts: KernelFacts) -> Iterator[Unproven]:
 
 def doubted(facts: KernelFacts, accesses: Iterable[Access]) -> set[int]:
     """The positions of those of the accesses with an index that is not quickly shown to be in range."""
-    return {at for x in _open(facts, accesses, QUICK) for at in facts.places[x.access]}
+    firsts = [next(found, None) for found in _open(facts, accesses, QUICK)]
+    return {at for x in firsts if x for at in facts.places[x.access]}
 
 
 def _inner(facts: KernelFacts, access: Access) -> Ranges:
     return access.loops[-1].ranges if access.loops else facts.ranges
 
 
-def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...] = DEPTHS) -> Iterator[Unproven]:
-    """The indices of some accesses that are not shown to be in range by proofs of some depths."""
+def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...] = DEPTHS) -> Iterator[Iterator[Unproven]]:
+    """For each access, the indices that are not shown to be in range by proofs of some depths; each is proved as it is asked for."""
     same, only_run = _same_values(facts.kernel), _only_run(facts)
 
     def one_name(f: Form) -> Form:
         return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
 
-    for access in accesses:
+    def of(access: Access) -> Iterator[Unproven]:
         inner = _inner(facts, access)
         known = Ranges({**only_run, **inner.bounds}, inner.least)
         given = tuple(map(one_name, _given(facts, access, known)))
@@ -83,6 +86,8 @@ def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...
             below, above = (not proved(room, known, given, depths) for room in (x, extent - 1 - x))
             if below or above:
                 yield Unproven(access, d, extent, below, above)
+
+    return map(of, accesses)
 
 
 # ---- what is known ---------------------------------------------------------------------------------------------------

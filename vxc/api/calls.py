@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vxc.api.compiling import Built, Specialiser, built, compiled, dense, remembered
+from vxc.api.compiling import Built, Specialiser, built, compiled, remembered
 from vxc.api.devices import arch_of, cuda, device_of
 from vxc.api.libraries import Library, is_array, library_of, maker, ordinal, view
 from vxc.api.prepared import Extent, Out, Prepared
@@ -19,7 +19,7 @@ from vxc.ir.plan import Plan
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.runtime.driver import Driver
-from vxc.runtime.launch import check_addresses, check_limits, check_overlap, check_view, described
+from vxc.runtime.launch import APART, check_addresses, check_limits, check_overlap, check_view, described
 from vxc.runtime.streams import stream_handle
 from vxc.schedule import bind_plan, schedule
 from vxc.target import VECTOR
@@ -61,9 +61,12 @@ class Fitted:
 
 
 class Calls:
-    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others."""
+    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others; `apart` is
+    what is said of arrays that overlap.
+    """
 
     renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    apart = APART
 
     def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialiser: Specialiser, target: str | None) -> None:
         self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialiser, target
@@ -130,27 +133,28 @@ class Calls:
         scalars = {name: value for name, value in given.items() if name not in views}
         fit = self.fitted(views)
         driver.adopt(device)
-        with driver.active(device):
-            prepared = fit.calls._find(driver, device, queue, fit, scalars)
-            outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
-            if outs:
-                views |= {name: view(array, name) for name, array in outs.items()}
-                fit = self.fitted(views)
+        prepared = fit.calls._find(driver, device, queue, fit, scalars)
+        outs = {}
+        if prepared.outs:
+            with driver.active(device):
+                outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
+            views |= {name: view(array, name) for name, array in outs.items()}
+            fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
                 prepared = fit.calls._find(driver, device, queue, fit, scalars)
         self.deciding |= fit.calls.deciding
-        declared = {p.name: p for p in prepared.params if isinstance(p, ArrayParam)}
+        declared = prepared.declared
         placed = {name: found.upwards for name, found in fit.views.items()}
         for name, param in declared.items():
             check_view(param, placed[name])
         check_addresses(prepared.arrays, placed)
-        check_overlap(placed, declared)
+        check_overlap(placed, declared, self.apart)
         fitted = bind_scalars(prepared.params, scalars, self.recipe.source)
         values = (*(placed[name].ptr for name in declared), *(fitted[p.name] for p in prepared.params if p.name in fitted))
         producers = tuple({_handle(v.stream) for v in views.values() if v.stream is not None} - {queue})
         every = {**arrays, **outs}
         results = tuple(every[p.name] for p in self.params if p.mode == "out")
-        repeatable = not producers and stream is None and all(map(dense, views.values())) and _of_one(library, arrays.values())
+        repeatable = not producers and stream is None and _of_one(library, arrays.values())
         return Checked(given, device, queue, producers, prepared, values, results, library, repeatable)
 
     def run(self, call: Checked) -> None:
@@ -168,11 +172,12 @@ class Calls:
         found = self._prepared.get(self._key(device, fit, scalars))
         if found is not None:
             return found
-        if driver.capturing(queue):
-            message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
-            hint = "make one such call before the capture, which compiles the kernel and loads it"
-            raise VxcError(Diagnostic("E0718", message, help=hint))
-        made = self._prepare(driver, device, fit, scalars)
+        with driver.active(device):
+            if driver.capturing(queue):
+                message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
+                hint = "make one such call before the capture, which compiles the kernel and loads it"
+                raise VxcError(Diagnostic("E0718", message, help=hint))
+            made = self._prepare(driver, device, fit, scalars)
         self.deciding |= made.deciding
         if len(self._prepared) >= _LIMIT:
             self._prepared.clear()
@@ -201,7 +206,7 @@ class Calls:
         calls = schedule(made.plan, binding, made.source)
         for step in calls.launches:
             check_limits(step, made.binary.kernels.get(kernel_symbol(step.kernel.name)), target_of(made.binary.arch))
-        extents = [_extent(name, declared[name].mode, views[name]) for name in declared]
+        extents = [_extent(name, fit.views.get(name, views[name])) for name in declared]
         outs = [replace(o, shape=fit.shapes.get(o.name, o.shape)) for o in outs]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
 
@@ -217,9 +222,9 @@ def _whole(name: str, shape: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(n for n in shape if n is not None)
 
 
-def _extent(name: str, mode: str, found: ArrayView) -> Extent:
+def _extent(name: str, found: ArrayView) -> Extent:
     low, high = found.span
-    return Extent(name, mode, found.itemsize, low - found.ptr, high - found.ptr)
+    return Extent(name, low - found.ptr, high - found.ptr)
 
 
 def _handle(stream: int) -> int:

@@ -26,7 +26,6 @@ from vxc.dtypes import BOOL, DTYPES
 from vxc.runtime.arrays import CPU
 
 
-
 class Dispatched(partial):
     """What is called: a `functools.partial`, which passes a call on at the least cost, to the fast path or the full way."""
 
@@ -56,6 +55,16 @@ class Dispatched(partial):
     def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return _general(self, args, keywords)
 
+    def _elsewhere(self, library: Library, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What the fast path leaves where there are several devices: once more, with the device of its arrays current, if it was not."""
+        array, current = next(filter(library.owns, args), None), library.current(library.imported)
+        place = -1 if array is None or keywords else library.ordinal(array)
+        if place >= 0 and place != current():
+            with cuda().active(place):
+                if current() == place:  # or it would come here again
+                    return self(*args)
+        return self._general(args, keywords)
+
     def _learn(self, library: Library, call: Checked) -> None:
         """Puts a call into the fast path for its library, which becomes that of the kernel."""
         front = self._fronts.get(library.module)
@@ -67,8 +76,8 @@ class Dispatched(partial):
                 return  # of a key they were no good part: 0.0 is -0.0 there
             packers = {name: _bool for name, dtype in scalars.items() if dtype is BOOL}
             place = cuda().device_of if device_count(cuda()) > 1 else None
-            renamed = translated(self._calls.recipe.name)(self._calls.renamed) if self._calls.renamed else None
-            front = Front(self._calls.params, library, self._calls.deciding, packers, self._general, cuda().raw_launch(), place, renamed)
+            calls, left = self._calls, partial(self._elsewhere, library) if place and library.ordinal else self._general
+            front = Front(calls.params, library, calls.deciding, packers, left, cuda().raw_launch(), place, calls.renamed)
             self._fronts[library.module] = front
         front.remember(dict(call.given), call.prepared)
         if front is not self._installed:
@@ -92,8 +101,8 @@ def _bool(value: Any) -> int:
 def _general(kernel: Dispatched, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """A call in full."""
     calls = kernel._calls
-    keywords, options = calls.split(keywords)
     with translated(calls.recipe.name):
+        keywords, options = calls.split(keywords)
         given = matched(calls.recipe.name, calls.params, args, keywords)
         if on_host(given, options):
             return away(calls, given, options)

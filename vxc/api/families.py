@@ -54,8 +54,11 @@ def kept_of(keepdims: Any) -> bool:
 class Family(Calls):
     """The kernels of a line, by the form of their arrays."""
 
+    apart = "pass an output of its own, or leave it out; a vxc.kernel with an `inout` parameter changes an array in place"
+
     def __init__(self, line: Line, recipe: Recipe, target: str | None) -> None:
         self.line, self._members = line, dict[Form, Calls]()
+        self._outputs = [name for name, _ in line.outputs]
         self._fits: dict[tuple, tuple[Calls, Mapping[str, tuple[Shape, Shape]], Mapping[str, Shape]]] = {}
         named = replace(recipe, source=Source(f"<{line.name}>", line.text(line.usual())))
         signatures(named.source)  # what is wrong with the expression is said at once
@@ -92,7 +95,7 @@ class Family(Calls):
         """`out=` by the names of outputs, if it is there. Raises `VxcError` E0708, E0709."""
         if _OUT not in keywords:
             return keywords
-        names, given = [name for name, _ in self.line.outputs], keywords[_OUT]
+        names, given = self._outputs, keywords[_OUT]
         values = [given] if len(names) == 1 and not isinstance(given, (tuple, list)) else given
         if given is not None and (not isinstance(values, (tuple, list)) or len(values) != len(names)):
             outputs = f"{len(names)} output{'s' * (len(names) > 1)}"
@@ -129,7 +132,9 @@ class OneLine(Kernel):
 
     def __init__(self, line: Line, recipe: Recipe, target: str | None) -> None:
         Dispatched.__init__(self, line.signature, Family(line, recipe, target))
-        self._kinds, self._open = dict(line.inputs), [name for name, kind in line.inputs if name in line.scalars and kind not in DTYPES]
+        self._kinds, self._arrays = dict(line.inputs), line.arrays
+        self._open = [name for name, kind in line.inputs if name in line.scalars and kind not in DTYPES]
+        self._usual = line.axis, line.keepdims, tuple((name, self._kinds[name]) for name in self._open)
         self._others: dict[tuple[tuple[int, ...] | None, bool, tuple[tuple[str, str], ...]], OneLine] = {}
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
@@ -168,11 +173,11 @@ class OneLine(Kernel):
         if line.op and _KEEPDIMS in said and _KEEPDIMS not in self._calls.names:
             keepdims = kept_of(said.pop(_KEEPDIMS))
         given = {**dict(zip(self._kinds, args)), **said}
-        numbers = [name for name in line.arrays if isinstance(given.get(name), _NUMBER)]
-        numbers = [*numbers, *self._open] if len(numbers) < len(line.arrays) else []
+        numbers = [name for name in self._arrays if isinstance(given.get(name), _NUMBER)]
+        numbers = [*numbers, *self._open] if len(numbers) < len(self._arrays) else []
         kinds = {name: self._kind(name, given) for name in numbers}
         key = axis, keepdims, tuple(kinds.items())
-        if key == (line.axis, line.keepdims, tuple((name, self._kinds[name]) for name in self._open)):
+        if key == self._usual:
             return self, said
         if key not in self._others:
             inputs = tuple((name, kinds.get(name, kind)) for name, kind in line.inputs)

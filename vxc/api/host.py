@@ -34,7 +34,7 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     views = {name: view(array, name) for name, array in arrays.items()}
     fit = calls.fitted(views)
     made = fit.calls.compiled(fit.calls.specialise(dense_views(fit.views)), calls.target or DEFAULT_ARCH)
-    _check_outputs(made.tile, fit.views)
+    _check_outputs(made.tile, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
         seen = _seen(arrays, fit)
@@ -53,7 +53,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     views = {name: view(array, name) for name, array in arrays.items()}
     fit = calls.fitted(views)
     made = fit.calls.built(fit.calls.specialise(dense_views(fit.views)), calls.target or arch_of(driver, device))
-    _check_outputs(made.plan, fit.views)
+    _check_outputs(made.plan, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
         seen = _seen(arrays, fit)
@@ -67,7 +67,7 @@ def check(calls: Calls, given: Mapping[str, Any], device: str | int) -> None:
     fit = calls.fitted(views)
     dense, arch = dense_views(fit.views), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
     plan = fit.calls.plan(fit.calls.specialise(dense), arch)
-    _check_outputs(plan, fit.views)
+    _check_outputs(plan, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
     schedule(plan, bind_plan(plan, described(dense, declared), scalars, source=calls.recipe.source), calls.recipe.source)
@@ -95,13 +95,13 @@ def _within_memory() -> Iterator[None]:
         raise VxcError(Diagnostic("E0705", f"an array does not fit into memory: {error}", help="use smaller sizes")) from None
 
 
-def _check_outputs(plan: Plan, views: Mapping[str, ArrayView]) -> None:
+def _check_outputs(plan: Plan, views: Mapping[str, ArrayView], apart: str) -> None:
     """What holds of outputs on a device holds of those that copies are written back to. Raises `VxcError` E0703, E0713."""
     declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
     for name, found in views.items():
         check_writable(declared[name], found)
         check_spread(name, found, declared[name].mode)
-    check_overlap(views, declared)
+    check_overlap(views, declared, apart)
 
 
 def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:

@@ -1,14 +1,14 @@
 """The array libraries, one row each: how an array of it is recognised, looked at cheaply, allocated; and the general way for all others.
 
-A row's `key`, `place` and `pointer` are texts of Python for the generated fast path (`fronts`). Two contiguous arrays of one key have
-the same shape and dtype.
+A row's `key`, `place` and `pointer` are texts of Python for the generated fast path (`fronts`). Two arrays of one key have the same shape
+and dtype, and lie with the same strides, or both densely.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ LIBRARIES = {
     for row in (
         Library(
             "torch",
-            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous(), {0}.is_neg()",
+            key="{0}.shape, {0}.dtype, {0}.get_device(), {0}.is_contiguous() or {0}.stride(), {0}.is_neg()",
             place="",  # in the key: tensors of the CPU are of the same type
             pointer="_pointer({0})",
             make=_torch_make,
@@ -128,13 +128,13 @@ LIBRARIES = {
         ),
         Library(
             "cupy",
-            key="{0}.shape, {0}.dtype, {0}._c_contiguous",  # what `flags` would look up
+            key="{0}.shape, {0}.dtype, {0}._c_contiguous or {0}.strides",  # what `flags` would look up
             place="{0}.data.device_id",
             pointer="{0}.data.ptr",
             make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer
             ordinal=lambda array: array.data.device_id,
             queue="_module.cuda.get_current_stream().ptr",
-            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
+            stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
         Library(
@@ -170,7 +170,11 @@ def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType
 
 def package(array: Any) -> str:
     """The library whose array type an array's is or derives from, else the top package of its type."""
-    tops = packages(array)
+    return _of_these(packages(array))
+
+
+@lru_cache(maxsize=1024)
+def _of_these(tops: tuple[str, ...]) -> str:
     return next((top for top in tops if top in LIBRARIES), tops[0])
 
 
@@ -194,7 +198,9 @@ def is_array(value: Any) -> bool:
         return True
     if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
         return False
-    return package(value) == "torch" or offers(value, "__cuda_array_interface__") or offers(value, "__dlpack__")
+    if package(value) == "torch" or hasattr(type(value), "__dlpack__"):  # which asks no array, of which some take long to answer
+        return True
+    return offers(value, "__cuda_array_interface__") or offers(value, "__dlpack__")
 
 
 def offers(value: Any, protocol: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vxc.api.workspaces import workspaces
-from vxc.binding import signature
+from vxc.binding import ArrayParam, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary
 from vxc.dtypes import DType
@@ -73,8 +73,6 @@ class Extent:
     """Where an array lies from its address on: bytes before it (negative strides) and behind, 0 and 0 for none at all."""
 
     name: str
-    mode: str
-    itemsize: int
     low: int
     high: int
 
@@ -96,6 +94,7 @@ class Prepared:
     ) -> None:
         self.device, self.extents, self.outs = device, tuple(extents), tuple(outs)
         self.params, self.arrays, self.deciding = signature(plan.params), plan.buffers, deciding_scalars(plan)
+        self.declared = {p.name: p for p in self.params if isinstance(p, ArrayParam)}
         self.success = cuda.raw_launch()[1]
         self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -57,13 +58,21 @@ class ArrayView:
     @property
     def span(self) -> tuple[int, int]:
         """First address and the one behind the last element."""
-        low = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s < 0)
-        high = sum((n - 1) * s for n, s in zip(self.shape, self.strides) if s > 0) + 1
-        return (self.ptr + low * self.itemsize, self.ptr + high * self.itemsize) if self.size else (self.ptr, self.ptr)
+        low, high = 0, 1
+        for extent, stride in zip(self.shape, self.strides):
+            if not extent:
+                return self.ptr, self.ptr
+            if stride < 0:
+                low += (extent - 1) * stride
+            else:
+                high += (extent - 1) * stride
+        return self.ptr + low * self.itemsize, self.ptr + high * self.itemsize
 
     @property
     def upwards(self) -> ArrayView:
         """The same memory from its first address on, its elements in the order in which they lie there."""
+        if all(stride >= 0 for stride in self.strides):
+            return self
         return replace(self, ptr=self.span[0], strides=tuple(map(abs, self.strides)))
 
 
@@ -82,9 +91,14 @@ def describe(array: Any, name: str) -> ArrayView:
         return _of_interface(array, name)
 
 
-def packages(array: Any) -> list[str]:
+def packages(array: Any) -> tuple[str, ...]:
     """The top packages of an array's type and of the types it derives from, nearest first: a user's subclass is its library's, too."""
-    return [kind.__module__.partition(".")[0] for kind in type(array).__mro__]
+    return _packages(type(array))
+
+
+@lru_cache(maxsize=1024)
+def _packages(kind: type) -> tuple[str, ...]:
+    return tuple(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
 def _of_interface(array: Any, name: str) -> ArrayView:

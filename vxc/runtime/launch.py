@@ -209,14 +209,17 @@ def check_addresses(arrays: Iterable[Buffer], views: Mapping[str, ArrayView]) ->
             raise elsewhere(buffer)
 
 
-def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam]) -> None:
+APART = "pass separate arrays, or declare one `inout` parameter for both"
+
+
+def check_overlap(views: Mapping[str, ArrayView], declared: Mapping[str, ArrayParam], way_out: str = APART) -> None:
     """Kernels are proven race-free on the ground that parameters are distinct memory: refuses an output with an element in the memory of
     another argument (E0713)."""
     for (name, view), (other, against) in combinations(views.items(), 2):
         writes = {declared[name].mode, declared[other].mode} != {"in"}
         if writes and view.size and against.size and _share(view, against):
             message = f"arguments `{name}` and `{other}` overlap in memory, and the kernel writes to one of them"
-            raise VxcError(Diagnostic("E0713", message, help="pass separate arrays, or declare one `inout` parameter for both"))
+            raise VxcError(Diagnostic("E0713", message, help=way_out))
 
 
 _WORK = 1 << 16  # solutions that are tried, at most a few milliseconds

@@ -1,0 +1,280 @@
+"""The text of a kernel's fast path: Python functions written for its signature and an array library, as `fronts` describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import combinations
+
+from vxc.api.arguments import Parameter
+from vxc.api.libraries import Library
+
+ROW = ("ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of several launches, `new` is the plan's `run`
+
+
+class FrontText:
+    """`deciding` names scalars that are part of the key, `packed` those that go through a function first. `asks` says that the library
+    has a quick question, `several` that there are several devices, `renames` that keywords may have other names than their parameters.
+    """
+
+    def __init__(
+        self, params: Sequence[Parameter], library: Library, deciding: Collection[str], packed: Collection[str], *,
+        asks: bool, several: bool, renames: bool,
+    ) -> None:  # fmt: skip
+        self._params, self._library, self._deciding, self._packed = params, library, deciding, packed
+        self._asks, self._several, self._renames = asks, several, renames
+
+    def given(self, short: int) -> list[Parameter]:
+        """The parameters of calls with all arguments, or of those that allocate outputs."""
+        return [p for p in self._params if not (short and p.mode == "out")]
+
+    def lines(self) -> list[str]:
+        """All functions: `_call`, `_full_key` and `_short_key` are asked for."""
+        names = [p.name for p in self._params]
+        lines = [
+            f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):",
+            "    try:",
+            f"        if {names[-1]} is not _missing and not _more and not _others:",
+            *(f"            {line}" for line in self._repeated()),
+        ]
+        if len(self.given(1)) < len(names):
+            given = ", ".join(names[: len(self.given(1))])
+            lines += [
+                "        elif not _more and not _others:",
+                f"            _made = _allocating({given})",
+                "            if _made is not _missing:",
+                "                return _made",
+            ]
+        lines += [
+            f"        return _otherwise([{', '.join(names)}], _more, _others)",
+            "    except _Error as _error:",
+            "        _error.__traceback__ = None",  # as `translated` does
+            "        raise",
+            "",
+        ]
+        return lines + self._written(0) + self._written(1) + self._in_full(names) + self._key_functions()
+
+    def _in_full(self, names: list[str]) -> list[str]:
+        """Calls with arguments by name, put in order where that is all there is to it; and calls in full, as they came."""
+        inputs, outs = [p.name for p in self.given(1)], [p.name for p in self._params if p.mode == "out"]
+        return [
+            "def _otherwise(values, more, others):",
+            "    if others and not more:",
+            "        placed = values.copy()",
+            "        try:",
+            f"            for name, value in {'_renamed(others)' if self._renames else 'others'}.items():",
+            "                at = _places[name]",
+            "                if placed[at] is not _missing:",
+            "                    raise LookupError",
+            "                placed[at] = value",
+            "        except (LookupError, _Error):",
+            "            pass",
+            "        else:",
+            f"            {''.join(f'_{name}, ' for name in names)}= placed",
+            f"            if {_all(inputs, 'is not')}:",
+            f"                if {_all(outs, 'is not')}:",
+            f"                    return _call({', '.join(f'_{name}' for name in names)})",
+            f"                if {_all(outs, 'is')}:",
+            f"                    return _call({', '.join(f'_{name}' for name in inputs)})",
+            "    return _general([*[value for value in values if value is not _missing], *more], others)",
+            "",
+        ]
+
+    def _key_functions(self) -> list[str]:
+        lines = []
+        for short, kind in enumerate(("full", "short")):
+            names = self._variables(short)
+            given = ", ".join(names[p.name] for p in self.given(short))
+            lines += [
+                f"def _{kind}_key({given}):",
+                *(f"    {line}" for line in self._addresses(short)),
+                f"    return ({self._key(short)}), {self._low(short)}, ({self._distances(short)})",
+                "",
+                f"def _find_{kind}({given}):",
+                f"    global _last_{kind}",
+                f"    _last_{kind} = _found = _{kind}[{self._key(short)}]",
+                "    return _found",  # another thread may have found another since
+                "",
+            ]
+        return lines
+
+    def _variables(self, short: int) -> dict[str, str]:
+        """The variable that has each argument: arguments without outputs come in the first of them, whatever these are called."""
+        given = zip(self.given(short), self._params)
+        return {p.name: f"_new_{p.name}" for p in self._params if p.mode == "out"} | {p.name: at.name for p, at in given}
+
+    def _key(self, short: int) -> str:
+        names, library = self._variables(short), self._library
+        text = ", ".join([library.key, *([library.place] if self._several and library.place else [])])
+        decisive = (p for p in self.given(short) if p.array or p.name in self._deciding)
+        parts = (text.format(names[p.name]) if p.array else names[p.name] for p in decisive)
+        return "".join(f"{part}, " for part in parts).rstrip() or "()"
+
+    def _addresses(self, short: int) -> list[str]:
+        names = self._variables(short)
+        return [f"_at_{p.name} = {self._library.pointer.format(names[p.name])}" for p in self.given(short) if p.array]
+
+    def pairs(self, short: int) -> list[tuple[str, str]]:
+        """Arrays that a call is given of which one is written."""
+        modes = {p.name: p.mode for p in self.given(short) if p.array}
+        return [(a, b) for a, b in combinations(modes, 2) if {modes[a], modes[b]} != {"in"}]
+
+    def _distances(self, short: int) -> str:
+        """How far apart the two of each pair begin."""
+        return "".join(f"_at_{a} - _at_{b}, " for a, b in self.pairs(short)).rstrip()
+
+    def _low(self, short: int) -> str:
+        """Where the arrays of a call lie modulo 16 bytes: 0 where all are at multiples of that."""
+        places = [f"_at_{p.name}" for p in self.given(short) if p.array]
+        each = "".join(f"{place} & 15, " for place in places)
+        return f"({' | '.join(places)}) & 15 and ({each})" if places else "0"
+
+    def _repeated(self) -> list[str]:
+        """The calls with all arguments: the record's launch again, or parameters written anew."""
+        names = self._variables(0)
+        key = "_key, " if not self._asks else ""
+        values = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
+        return [
+            *self._read(0),
+            "except Exception:",
+            "    pass",
+            "else:",
+            f"    if {' and '.join(self._alike(names))}:",
+            "        if _launch()[0] is _success:",
+            f"            return {self._result(names)}",
+            f"    elif _write_full({key}_row, _queue, {values}) is _success:",
+            f"        return {self._result(names)}",
+        ]
+
+    def _read(self, short: int) -> list[str]:
+        """What is known of such calls, and where the arrays are now; the `try` is for whoever asks to end."""
+        given, names, columns = self.given(short), self._variables(short), self._columns(short)
+        kind, arrays = ("full", "short")[short], [names[p.name] for p in given if p.array]
+        if self._asks:
+            found = f"{columns} = _find_{kind}({', '.join(names[p.name] for p in given)})"
+            looked_up = [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {found}"]
+        else:
+            looked_up = [f"_key = {self._key(short)}", f"{columns} = _{kind}[_key]"]
+        lines = [
+            *looked_up,
+            *self._addresses(short),
+            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
+            f"_queue = {self._library.queue}",
+        ]
+        return ["try:", *(f"    {line}" for line in lines)]
+
+    def _written(self, short: int) -> list[str]:
+        """The function that writes the parameters of a call anew and launches, and gives the status, None where `general` is to look;
+        or that of calls that allocate outputs, which gives these, or `_missing`.
+        """
+        given, names = self.given(short), self._variables(short)
+        outs = [p.name for p in self._params if p.mode == "out"]
+        if short and not outs:
+            return []
+        nothing, row = "_missing" if short else "None", self._row_columns(short)
+        values = self._values(names)
+        if short:
+            head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
+        else:
+            key = "_key, " if not self._asks else ""
+            taken = ", ".join(f"_at_{p.name}" if p.array else p.name for p in given)
+            head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
+        inside = [
+            f"{row} = _row",
+            f"if (_low := {self._low(short)}) != _lies:",
+            "    _row = _ways[_low]",
+            f"    {row} = _row",
+            f"if {' or '.join(self._refusals(short)) or 'False'}:",
+            f"    return {nothing}",
+            *(self._made(outs, names) if short else []),
+            "if _function is None:",
+            f"    _values = ({values})",
+            "else:",
+            "    _slot = _slots.pop() if _slots else _new()",
+            "    try:",
+            "        _memory, _address, _ = _slot",
+            f"        _pack(_memory, 0, {values})",
+            "        _config = _configs[_queue]",
+            "    except BaseException:",
+            "        _slots.append(_slot)",
+            "        raise",
+        ]
+        behind = [
+            "if _function is None:",
+            "    _status = _new(_values, _queue)",
+            "else:",
+            *([] if short else (f"    {line}" for line in self._kept())),
+            "    try:",
+            "        _status = _enqueue(_config, _function, _address, 0)[0]",
+            "    finally:",
+            "        _slots.append(_slot)",
+            f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
+        ]
+        lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
+        return [*head, *lines, *(f"    {line}" for line in behind), ""]
+
+    def _result(self, names: dict[str, str]) -> str:
+        outs = [names[p.name] for p in self._params if p.mode == "out"]
+        return outs[0] if len(outs) == 1 else f"({', '.join(outs)})" if outs else "None"
+
+    def _row_columns(self, short: int) -> str:
+        """What a row has."""
+        pairs, new = self.pairs(short), [p.name for p in self._params if p.mode == "out" and short]
+        bounds = [f"_{side}_{at}" for at in range(len(pairs)) for side in ("from", "to")]
+        return ", ".join([*self.common(), *(f"_{part}" for part in ROW), *bounds, *(f"_make_{name}" for name in new)])
+
+    def _values(self, names: dict[str, str]) -> str:
+        """What is packed, in the order of the plan: addresses, then scalars."""
+        scalars = [p.name for p in self._params if not p.array]
+        values = [f"_at_{p.name}" for p in self._params if p.array]
+        values += [f"_packer_{name}({names[name]})" if name in self._packed else names[name] for name in scalars]
+        return "".join(f"{value}, " for value in values).rstrip()
+
+    def _alike(self, names: dict[str, str]) -> list[str]:
+        """What is as in the call of the record, or in the one before. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and
+        to compare NumPy's may warn."""
+        parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
+        return [*parts, "_queue == _was_queue"]
+
+    def _kept(self) -> list[str]:
+        """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
+        now, was = (", ".join(f"{at}_{p.name}" if p.array or at == "_was" else p.name for p in self._params) for at in ("_at", "_was"))
+        return [
+            f"{was}, _was_queue, _was_device = _seen",
+            f"if {' and '.join(self._alike(self._variables(0)))} and _device == _was_device:",
+            "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
+            "    _launch.slot = _slot",  # held as long as the launch
+            f"    {'_last_full' if self._asks else '_full[_key]'} = {', '.join(self.common())}, _queue, {now}, _launch, _row",
+            "    return _launch()[0]",
+            f"_seen = {now}, _queue, _device",
+        ]
+
+    def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
+        """Outputs that the call allocates."""
+        lines = []
+        for o in new:
+            lines.append(f"{names[o]} = _make_{o}()")
+            lines.append(f"_at_{o} = {self._library.pointer.format(names[o])}")
+        return [*lines, f"if ({' | '.join(f'_at_{o}' for o in new)}) & 15:", "    return _missing"]
+
+    def _refusals(self, short: int) -> list[str]:
+        """What the key does not imply: that the memory is there, and that what is written overlaps nothing, or lies in between as it did
+        in a call that was checked in full; that scalars are plain numbers.
+        """
+        names, given = self._variables(short), self.given(short)
+        tests = [f"type({names[p.name]}) not in _numbers" for p in given if not p.array]
+        tests += [f"not _at_{p.name}" for p in given if p.array]
+        apart = [f"_at_{a} - _at_{b}" for a, b in self.pairs(short)]
+        return tests + [f"_from_{at} < {one} < _to_{at} and ({at}, {one}) not in _apart" for at, one in enumerate(apart)]
+
+    def _columns(self, short: int) -> str:
+        """What a record has."""
+        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch"]
+        return ", ".join([*self.common(), *known, "_row"])
+
+    def common(self) -> list[str]:
+        """What records and rows begin with."""
+        return [*(["_same"] if self._asks else []), "_device"]
+
+
+def _all(names: list[str], test: str) -> str:
+    return " and ".join(f"_{name} {test} _missing" for name in names) or "True"
