@@ -95,7 +95,11 @@ class Counters:
 
     def chunks(self, kernel: str, grid: int, size: int) -> Iterator[np.ndarray]:
         """The numbers of the blocks to run together, at most `size`."""
-        runs = [(np.arange(grid), 1.0)] if self.most_blocks is None or grid <= self.most_blocks else _sample(grid, self.most_blocks)
+        if self.most_blocks is None or grid <= self.most_blocks:
+            self.blocks[kernel] = grid, grid
+            yield from (np.arange(at, min(at + size, grid)) for at in range(0, grid, size))
+            return
+        runs = _sample(grid, self.most_blocks)
         self.blocks[kernel] = sum(len(blocks) for blocks, _ in runs), grid
         for blocks, weight in runs:
             self.weight = int(weight) if weight == int(weight) else weight
