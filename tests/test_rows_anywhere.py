@@ -102,12 +102,3 @@ def test_what_a_row_may_go_through(body):
 )
 def test_what_goes_as_the_order_deals_it(text, aligned):
     assert not lines(made(text, **aligned))
-
-
-@pytest.mark.parametrize(
-    "body, once",
-    [("s[i] = sum(x[i]);", True), ("s[i] = sum(x[i]) + x[i, 0];", False), ("s[i] = sum(x[i // 2]);", False), ("s[i] = sum(x[0]);", False)],
-)
-def test_what_is_read_once(body, once):
-    found = lines(made(f"kernel k(x: T[M, 1030], out s: A[M]) {{ parallel i in M {{ {body} }} }}"))
-    assert found and all(bool(inst.attr("once")) == once for inst in found)

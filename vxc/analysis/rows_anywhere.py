@@ -11,9 +11,8 @@ from __future__ import annotations
 from vxc.analysis.forms import Atom, form
 from vxc.analysis.offsets import Offsets
 from vxc.ir.kernel import GLOBAL, Const, Inst, Kernel
-from vxc.ir.ops import OPS, accesses
-from vxc.ir.walk import LOOPS, Regions
-from vxc.record import record
+from vxc.ir.ops import OPS
+from vxc.ir.walk import Regions
 from vxc.semantics import Order
 from vxc.target import VECTOR
 
@@ -31,35 +30,27 @@ def steps_of(reduce: Inst) -> int:
     return max(reduce.attr("least", 0), reduce.attr("usual", 0)) // (order.v * order.lanes)
 
 
-@record
-class Anywhere:
-    """The first `load` of an array in such a reduction, all others being of the same element; `once`: the kernel reads none of the array's
-    elements again.
-    """
-
-    load: Inst
-    once: bool
-
-
-def rows_anywhere(kernel: Kernel) -> dict[str, Anywhere]:
-    """Such reductions of a kernel, by the name of their index, whose rows are long enough for it."""
+def rows_anywhere(kernel: Kernel) -> dict[str, Inst]:
+    """Such reductions of a kernel whose rows are long enough for it: by the name of their index, the first load of the array in each."""
     found = {}
-    for at, row in begin_anywhere(kernel).items():
+    for at, load in begin_anywhere(kernel).items():
         reduce = kernel.insts[at]
         if steps_of(reduce) >= (STEPS if isinstance(reduce.operands[1], Const) else LONG):
-            found[reduce.result.name] = row
+            found[reduce.result.name] = load
     return found
 
 
-def begin_anywhere(kernel: Kernel) -> dict[int, Anywhere]:
-    """Such reductions, by position in a kernel (stage=tile or team)."""
-    found: dict[int, Anywhere] = {}
+def begin_anywhere(kernel: Kernel) -> dict[int, Inst]:
+    """Such reductions, by position in a kernel (stage=tile or team): the first load of the array in each, all others being of the same
+    element.
+    """
+    found: dict[int, Inst] = {}
     if any(inst.op == "reduce" for inst in kernel.insts):
         regions, offsets = Regions.of(kernel.insts), Offsets.of(kernel.params)
         for at, inst in enumerate(kernel.insts):
             offsets.define(inst)
             if inst.op == "reduce" and (load := _load(kernel, regions, at, offsets)):
-                found[at] = Anywhere(load, _once(kernel, regions, at, load, offsets))
+                found[at] = load
     return found
 
 
@@ -83,17 +74,3 @@ def _load(kernel: Kernel, regions: Regions, at: int, offsets: Offsets) -> Inst |
         return None
     met = buffer.align == VECTOR and offsets.divisible(first, v, {}) == {}
     return None if met else loads[0]
-
-
-def _once(kernel: Kernel, regions: Regions, at: int, load: Inst, offsets: Offsets) -> bool:
-    """Whether nothing else reads the array, and rows of different iterations of the outer loop, which is the only one, do not overlap."""
-    reduce, inside = kernel.insts[at], set(regions.body(at))
-    loops = [inst for inst in kernel.insts if inst.op in LOOPS and inst is not reduce]
-    readers = [i for i, inst in enumerate(kernel.insts) for a in accesses(inst) if a.buffer.name == load.operands[0].name]
-    if len(loops) != 1 or not all(kernel.insts[i].op == "load" and i in inside for i in readers):
-        return False
-    offset, length = offsets.linear(load.operands[0], load.operands[1:]), offsets.form(reduce.operands[1])
-    apart = offset.coefficient(Atom(loops[0].result.name))
-    if apart is None or Atom(loops[0].result.name) in offset.without(Atom(loops[0].result.name)).atoms():
-        return False
-    return apart == length or None not in (apart.value, length.value) and apart.value >= length.value

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 
-from vxc.analysis.rows_anywhere import OVERLAP, Anywhere, steps_of
+from vxc.analysis.rows_anywhere import OVERLAP, steps_of
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.passes.accumulate import Accumulator, Slots, kind_of
@@ -27,11 +27,10 @@ Take = Callable[[tuple[Scalar, ...]], None]  # receives the operands of a `contr
 @record
 class Lined:
     """What a reduction reads: `load`, whose index in the row is `index`, of instructions `inside`, where all loads of that array are of the
-    same element; `once` if nothing else reads it; `lower` emits instructions.
+    same element; `lower` emits instructions.
     """
 
     load: Inst
-    once: bool
     index: Value
     inside: Sequence[Inst]
     outer: Rewriter
@@ -57,25 +56,23 @@ class Lines:
     `overlap` is whether one was met of which a lane has loads to overlap.
     """
 
-    def __init__(self, found: Mapping[str, Anywhere], say: Callable[[str, Inst], None]):
+    def __init__(self, found: Mapping[str, Inst], say: Callable[[str, Inst], None]):
         self.found, self.say, self.overlap = found, say, False
 
     def lined(self, threads, inst: Inst, inside: Sequence[Inst], outer: Rewriter, team: Team | None) -> Lined | None:
         """How a team takes the rows of a reduction; None where it does so as the order deals them. `threads` lowers pieces of the kernel.
         """
-        row = self.found.get(inst.result.name)
-        if row is None or team is None or inst.attr("order")[2] != team.group:
+        load = self.found.get(inst.result.name)
+        if load is None or team is None or inst.attr("order")[2] != team.group:
             return None
 
         def lower(others: Sequence[Inst], known: dict, take: Take) -> None:
             threads.lower(others, Rewriter(threads.b, ChainMap(known, outer.mapping)), None, take)
 
-        name = row.load.operands[0].name
-        self.say(f"lanes load `{name}` in aligned vectors, wherever a row begins, and hand over partial results where it ends", row.load)
-        if row.once:
-            self.say(f"no element of `{name}` is read twice: its loads make other lines of the caches stay", row.load)
+        name = load.operands[0].name
+        self.say(f"lanes load `{name}` in aligned vectors, wherever a row begins, and hand over partial results where it ends", load)
         self.overlap |= steps_of(inst) >= OVERLAP
-        return Lined(row.load, row.once, inst.result, inside, outer, lower)
+        return Lined(load, inst.result, inside, outer, lower)
 
 
 @record
@@ -129,7 +126,7 @@ class LinedLane:
         """
         b, v, buffer = self.b, self.order.v, self.lined.load.operands[0]
         held = b.declare("local", buffer.name, buffer.dtype, (v,))
-        b.emit("move", held, 0, self.lined.outer(buffer), b.emit("add", line, q), width=v, anywhere="line", once=self.lined.once or None)
+        b.emit("move", held, 0, self.lined.outer(buffer), b.emit("add", line, q), width=v, anywhere="line")
         with b.loop(0, v, kind="unroll", name="v") as k:
             at = b.emit("add", q, k)
             e = b.emit("sub", at, past)
