@@ -47,7 +47,7 @@ def test_arrays_that_broadcast_become_a_kernel_of_as_few_loops_as_they_need(shap
         (-1, (), "(x: f32[N, K], y: f32[N, K], out result: f32[N]) { parallel i in N { result[i] = sum(x[i, :] * y[i, :]); } }"),
         (None, (), "(x: f32[K], y: f32[K], out result: f32[1]) { result[0] = sum(x[:] * y[:]); }"),
         (0, ((3, 4, 5),) * 2, "(x: f32[K, N], y: f32[K, N], out result: f32[N]) "
-         "{ parallel i in N { result[i] = sum(x[:, i] * y[:, i]); } }"),
+         "{ parallel i in N { result[i] = @chunk(32) sum(x[:, i] * y[:, i]); } }"),
         (-1, ((3, 4), (3, 1)), "(x: f32[N, K], y: f32[N], out result: f32[N]) { parallel i in N { result[i] = sum(x[i, :] * y[i]); } }"),
         (-1, ((3, 4), (4,)), "(x: f32[N, K], y: f32[K], out result: f32[N]) { parallel i in N { result[i] = sum(x[i, :] * y[:]); } }"),
         ((0, 1), ((3, 4), (4,)), "(x: f32[K0, K1], y: f32[K0, K1], out result: f32[1]) { result[0] = sum(x[:, :] * y[:, :]); }"),

@@ -99,7 +99,8 @@ def test_sums_of_floats_are_within_their_bound(axis, turned):
 def test_the_order_of_a_sum_is_that_of_the_kernel_that_one_would_write():
     x = np.random.default_rng(2).standard_normal((5, 1000, 3), np.float32)
     rows = vxc.kernel("kernel rows(x: f32[M, K], out y: f32[M]) { parallel i in M { y[i] = sum(x[i]); } }")
-    columns = vxc.kernel("kernel columns(x: f32[A, K, B], out y: f32[A, B]) { parallel i in A, j in B { y[i, j] = sum(x[i, :, j]); } }")
+    column = "y[i, j] = @chunk(32) sum(x[i, :, j]);"
+    columns = vxc.kernel(f"kernel columns(x: f32[A, K, B], out y: f32[A, B]) {{ parallel i in A, j in B {{ {column} }} }}")
     k = vxc.reduction("x: f32 -> f32", "x")
     assert np.array_equal(k(x.transpose(0, 2, 1).copy(), device="cpu").ravel(), rows(x.transpose(0, 2, 1).reshape(15, 1000), device="cpu"))
     assert np.array_equal(k(x, axis=1, device="cpu"), columns(x, device="cpu"))

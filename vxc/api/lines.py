@@ -4,7 +4,9 @@
                                                       parallel i in N { result[i] = x[i] * x[i] + y[i]; }
                                                   }
     x: f32 -> f32    abs(x)    max, axis 1        kernel reduction(x: f32[N0, K, N1], out result: f32[N0, N1]) {
-                                                      parallel i0 in N0, i1 in N1 { result[i0, i1] = max(abs(x[i0, :, i1])); }
+                                                      parallel i0 in N0, i1 in N1 {
+                                                          result[i0, i1] = @chunk(32) max(abs(x[i0, :, i1]));
+                                                      }
                                                   }
 """
 
@@ -32,6 +34,10 @@ from vxc.diag import Diagnostic, VxcError, suggestion
 from vxc.dtypes import DTYPES
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
+
+# Partial results of an axis that is not the last. The default of 4 deals a column to 4 threads: of 8192 x 8192 f32, .102 ms for .075 by
+# 32 on an H200, of f16 .092 for .053 (torch .082 and .053, a copy of half of it .068 and .037); of 1000 x 1000 f32 .018 for .009.
+COLUMN_CHUNK = 32
 
 _INPUT = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:\s*(?P<scalar>scalar\s+)?(?P<type>\w+)\s*")
 _OUTPUT = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)\s*:\s*)?(?P<type>\w+)\s*")
@@ -124,17 +130,18 @@ class Line:
         params = [f"{name}: {kind}{_listed(over[name], sizes, '1') if name in over else ''}" for name, kind in self.inputs]
         params += [f"out {name}: {kind}{_listed(kept, sizes, '1')}" for name, kind in self.outputs]
         places = {name: f"{name}{_listed(along, indices, '0')}" for name, along in over.items()}
-        lines = [self._statement(places, name, expression) for (name, _), expression in zip(self.outputs, self.expressions)]
+        apart = f"@chunk({COLUMN_CHUNK}) " if rows and not form.reduced[-1] else ""
+        lines = [self._statement(places, name, apart, value) for (name, _), value in zip(self.outputs, self.expressions)]
         ranges = ", ".join(f"{indices[at]} in {sizes[at]}" for at in kept)
         body = " ".join(lines)
         generics = ", ".join(f"{name}: dtype" for name in self.generics)
         head = f"kernel {self.name}{f'<{generics}>' if generics else ''}({', '.join(params)})"
         return f"{head} {{\n    {f'parallel {ranges} {{ {body} }}' if ranges else body}\n}}\n"
 
-    def _statement(self, places: Mapping[str, str], output: str, expression: str) -> str:
+    def _statement(self, places: Mapping[str, str], output: str, order: str, expression: str) -> str:
         inputs = set(self.arrays)
         value = _WORD.sub(lambda m: places[m[1]] if m[1] in inputs else m[1], expression)
-        return f"{places[output]} = {f'{self.op}({value})' if self.op else value};"
+        return f"{places[output]} = {f'{order}{self.op}({value})' if self.op else value};"
 
     def _free(self, letter: str) -> str:
         """A beginning of names that are no others here."""
