@@ -237,3 +237,9 @@ def test_a_call_that_is_wrong_is_refused_in_one_paragraph(case):
 def test_a_line_that_is_wrong_is_refused_where_it_is_written(signature, expression, said):
     with pytest.raises(vxc.CompileError, match=said):
         vxc.elementwise(signature, expression)
+
+
+@pytest.mark.parametrize("op", ["", " ", "-"])
+def test_a_reduction_by_nothing_is_refused(op):
+    with pytest.raises(vxc.CompileError, match=f"E0207.*there is no reduction `{op}`"):
+        vxc.reduction("x: f32 -> f32", "x", op)

@@ -55,6 +55,8 @@ def reduction(
     """
     with translated():
         expect("the `op` of vxc.reduction", op, str, "a str such as 'sum'")
+        if not op.isidentifier():  # no name, '' least of all, which would reduce nothing
+            raise VxcError(Diagnostic("E0207", f"there is no reduction `{op}`", help="give the name of one, as in 'sum' or 'max'"))
         return _made("reduction", signature, expression, name, target, op=op, axis=axes_of(axis), keepdims=kept_of(keepdims))
 
 
