@@ -67,6 +67,17 @@ def test_lengths_that_only_the_call_knows(op, n):
         assert first_difference(want, run_flat(kernel.plan, {"x": x}, {}, bases={"x": base, "s": 0}, seed=base)) is None, base
 
 
+@pytest.mark.parametrize("n", [1797, 1919, 1920, 2000])
+@pytest.mark.parametrize("op", ["sum", "min"])
+def test_parts_in_one_launch_of_which_the_last_are_short_or_empty(op, n):
+    kernel = made(f"kernel k(x: T[M, {n}], out s: A[M]) {{ parallel i in M {{ if i > 0 {{ s[i] = @lanes(32) @parts(7) {op}(x[i]); }} }} }}")
+    assert lines(kernel) and len(kernel.plan.kernels) == 1
+    x = numbers("f32", ROWS, n)
+    want = run_ast(kernel.typed, {"x": x}, {})
+    for base in range(0, LINE, 4):
+        assert first_difference(want, run_flat(kernel.plan, {"x": x}, {}, bases={"x": base, "s": 0}, seed=1)) is None, base
+
+
 @pytest.mark.parametrize(
     "body",
     [
