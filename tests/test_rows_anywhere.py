@@ -14,6 +14,7 @@ from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.dtypes import DTYPES
 from vxc.interp.ast_interp import run_ast
+from vxc.interp.flat_counters import SECTOR
 from vxc.interp.flat_interp import run_flat
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
@@ -55,6 +56,7 @@ def test_each_vector_of_a_row_is_loaded_once(t, n):
         held = [{(base + (row * n + e) * size) // LINE for e in range(n)} for row in range(ROWS)]
         assert loads["x", LINE] == sum(map(len, held)) and {width for name, width in loads if name == "x"} == {LINE}, base
         assert all(start % LINE == 0 and start < last and end > first for start, end, first, last in touched.seen if end - start == LINE)
+        assert touched.touched["k", "x"].sectors == -(-(base + x.nbytes) // SECTOR), base
 
 
 @pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 4098, 4223, 32767, 32768, 32769, 40000])
