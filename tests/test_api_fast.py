@@ -173,3 +173,21 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
     finally:
         sys.setswitchinterval(switch)
     assert not wrong
+
+
+@pytest.mark.parametrize("name", ["call", "missing", "general", "places", "queue", "device", "type", "Exception"])
+def test_parameters_have_names_that_the_fast_path_uses(torch, full, name):
+    for at in range(3):
+        names = ["x", "a", "y"]
+        names[at] = name
+        one, number, out = names
+        params, body = f"{one}: f32[N], {number}: f32, out {out}: f32[N]", f"{out}[i] = {number} * {one}[i];"
+        k = vxc.kernel(f"kernel k({params}) {{ parallel i in N {{ {body} }} }}")
+        x, y = Tensor(floats(4)), Tensor(floats(4))
+        for a in (2.0, 2.0, 2.0, 3.0):
+            for made in (k(x, a), k(x, a, y), k(x, a, **{out: y}), k(**{one: x, number: a}), k(**{one: x, number: a, out: y})):
+                assert np.array_equal(made.array, a * x.array)
+        three = 3.0
+        assert k(x, three, y) is k(x, three, y) is y
+        assert [prepared.slots for prepared in k._calls._prepared.values()].count([]) == 1  # that of a record is no more among them
+    assert len(full) == 6

@@ -205,11 +205,14 @@ WRONG = {
     "an axis of no reduction": (lambda: ADD(X, X, axis=1, **CPU), "E0708: `elementwise` has no parameter `axis`"),
     "an axis beyond": (lambda: SUM(X, axis=2, **CPU), "E0705: `axis` of `reduction` is 2, and its arguments have 2 dimensions together; "
                        "they are counted from -2 to 1"),
+    "an axis of no array": (lambda: vxc.reduction("x: f32 -> f32", "x", axis=10**9), "E0705: `axis` is 1000000000, and arrays have 64 dim"),
+    "an axis of no array in a call": (lambda: SUM(X, axis=(0, -65), **CPU), "E0705: `axis` is (0, -65), and arrays have 64 dimensions at"),
     "an axis twice": (lambda: SUM(X, axis=(1, -1), **CPU), "E0705: `axis` of `reduction` is (1, -1), which of 2 dimensions names one"),
     "an axis that is none": (lambda: vxc.reduction("x: f32 -> f32", "x", axis=True), "E0709: `axis` is True; give an int, a tuple of ints"),
     "a text for an axis": (lambda: SUM(X, axis="rows", **CPU), "E0709: `axis` is 'rows'"),
     "keepdims": (lambda: SUM(X, keepdims=1, **CPU), "E0709: `keepdims` is True or False, not int"),
     "an op": (lambda: vxc.reduction("x: f32 -> f32", "x", None), "E0709: the `op` of vxc.reduction is a str such as 'sum'"),
+    "a name": (lambda: vxc.elementwise("x: f32 -> f32", "x", name=5), "E0709: the `name` of vxc.elementwise is a str such as 'fma'"),
     "tuning": (lambda: vxc.autotune(SUM, maxrregcount=[32]), "E0719: `reduction` is of one line"),
 }  # fmt: skip
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 
+import gpu_check
 import ncu_rows
 import pytest
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import launches, record, splitk, table, tunings
-from benching.cases import CASES, LAUNCH, TUNINGS
+from benching import launches, record, splitk, starts, table, tunings
+from benching.cases import CASES, FIRST_CALLS, LAUNCH, TUNINGS
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
 
@@ -55,6 +56,18 @@ def test_lines_of_calls_are_in_their_own_table():
         "|---|---|---|---|",
         "| driver | `cuLaunchKernelEx` through cuda-bindings, parameters packed once | 5.00 | 0.00 |",
         "| vxc | `k(x, y, n)` on torch tensors | 6.12 | 1.12 |",
+    ]
+
+
+def test_first_calls_are_in_their_own_table():
+    cold, warm = FIRST_CALLS
+    lines = [starts.line(cold, "vxc", 0.5, "H"), starts.line(warm, "vxc", 0.07, "H"), starts.line(cold, "cupy", 0.2, "H")]
+    assert starts.markdown(ROWS) == "" and table.markdown([*ROWS, *lines]) == table.markdown(ROWS)
+    assert starts.markdown([*ROWS, *lines]).splitlines() == [
+        "| | empty cache, s | full cache, s |",
+        "|---|---|---|",
+        "| vxc | 0.500 | 0.070 |",
+        "| CuPy, a kernel written in CUDA | 0.200 |  |",
     ]
 
 
@@ -129,6 +142,8 @@ def test_tuning_is_measured_once_in_a_process_of_its_own(monkeypatch, tmp_path):
     [
         ("README.md", "benching/table.py", lambda: table.markdown(recorded())),
         ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
+        ("README.md", "benching/starts.py", lambda: starts.markdown(recorded())),
+        ("README.md", "gpu_check.py", lambda: gpu_check.markdown(json.loads(gpu_check.RECORD.read_text("utf-8")))),
         ("README.md", "benching/tunings.py", lambda: tunings.markdown(recorded())),
         ("README.md", "ncu_rows.py", lambda: ncu_rows.markdown(ncu_rows.recorded_rows())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),

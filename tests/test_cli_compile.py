@@ -223,7 +223,7 @@ def test_each_kernel_keeps_its_own_list_of_passes():
     got = vxc("opt", "-", "-p", "split-reductions", stdin=mixed)
     assert got.status == 1 and got.err.startswith("error[E0523]: pass split-reductions needs one-nest, which no pass before it gives")
     lists = re.findall(r"kernel @(\w+).*done=\[(.*)\]", vxc("opt", "-", "-p", "simplify", stdin=mixed).out)
-    assert lists == [("big", "prove-parallel, simplify, fuse-siblings, split-launches, simplify"), ("other", "simplify")]
+    assert lists == [("big", "prove-parallel, simplify, doubt-indices, fuse-siblings, split-launches, simplify"), ("other", "simplify")]
     parts = vxc("opt", "-", "-p", "split-reductions", stdin=plan).out
     lists = re.findall(r"kernel @\S+\(.*done=\[(.*)\]", parts)
-    assert len(lists) == 2 and set(lists) == {"prove-parallel, simplify, fuse-siblings, split-launches, split-reductions"}
+    assert len(lists) == 2 and set(lists) == {"prove-parallel, simplify, doubt-indices, fuse-siblings, split-launches, split-reductions"}

@@ -53,3 +53,13 @@ def test_a_record_of_several_gpus_counts_where_there_is_one(key, failed, status,
     gpu_check.SEVERAL.write_text(json.dumps(whole))
     assert gpu_check.fresh() == status
     assert capsys.readouterr().out.splitlines()[-1] == f"on 2 GPUs 10 tests passed, {failed} failed, 0 skipped{end}"
+
+
+def test_the_readme_counts_samples_that_agreed_and_in_which_nothing_was_found():
+    clean, found = {"memcheck": "0 errors", "racecheck": "0 errors"}, {"memcheck": "0 errors", "racecheck": "1 hazard"}
+    cases = {"a": (True, clean), "b": (True, found), "c": (False, clean)}
+    rows = {name: {"passed": passed, "sanitizer": said} for name, (passed, said) in cases.items()}
+    record = {"device": "H", "passed": 5, "failed": 1, "skipped": 2, "skips": {"no jax": 2}, "cases": rows}
+    said = " ".join(gpu_check.markdown(record).split())
+    assert said.startswith("On H 2 of 3 samples agreed") and "found nothing in 2." in said
+    assert said.endswith("5 passed, 1 failed and 2 were skipped; no jax (2).")

@@ -77,29 +77,31 @@ def test_a_copy_whose_extent_is_known_at_run_time_is_loops():
     text = "kernel k(x: f16[M, N], out y: f32[N, M], w: i64) { grid b in M { copy(x[b, 3 :+ w], y[3 :+ w, b], pad = 9); } }"
     assert body(text) == """\
   %b = loop 0, %M {kind="parallel", threads=128}
-    %i = loop 0, %w {independent="tile", kind="parallel"}
-      %0: i64 = add 3, %i
-      %1: bool = ge %b, 0
-      %2: bool = lt %b, %M
-      %3: bool = and %1, %2
-      %4: bool = lt %0, %N
+    %0: i64 = sub %N, 3
+    %1: i64 = min %w, %0
+    %i = loop 0, %1 {independent="tile", kind="parallel"}
+      %2: i64 = add 3, %i
+      %3: bool = ge %b, 0
+      %4: bool = lt %b, %M
       %5: bool = and %3, %4
-      %6: i64 = add 3, %i
-      %7: bool = lt %6, %N
-      %8: bool = ge %b, 0
-      %9: bool = lt %b, %M
-      %10: bool = and %7, %8
-      %11: bool = and %10, %9
-      if %11
+      %6: bool = lt %2, %N
+      %7: bool = and %5, %6
+      %8: i64 = add 3, %i
+      %9: bool = lt %8, %N
+      %10: bool = ge %b, 0
+      %11: bool = lt %b, %M
+      %12: bool = and %9, %10
+      %13: bool = and %12, %11
+      if %13
         cell @element: f32
         store @element, 9.0:f32
-        if %5
-          %12: f16 = load @x, %b, %0
-          %13: f32 = cast %12
-          store @element, %13
+        if %7
+          %14: f16 = load @x, %b, %2
+          %15: f32 = cast %14
+          store @element, %15
         end
-        %14: f32 = load @element
-        store @y, %6, %b, %14
+        %16: f32 = load @element
+        store @y, %8, %b, %16
       end
     end %i
   end %b

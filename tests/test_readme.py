@@ -159,12 +159,9 @@ def test_the_tutorial_names_every_way_to_make_an_array():
     assert set(GENERATORS) <= set(re.findall(r"`(\w+):", text("samples/README.md")))
 
 
-def test_the_readme_quotes_the_gpu_record():
-    record = json.loads(text("tools/results/gpu.json"))
-    counts = f"that record counts {record['passed']} passed and {record['failed']} failed; {record['skipped']} were skipped"
-    assert counts in text("README.md")
-    agreed = sum(case["passed"] for case in record["cases"].values())
-    assert f"On an {record['device'].split()[-1]} all {agreed} samples agreed" in text("README.md") and agreed == len(record["cases"])
+def test_all_samples_of_the_gpu_record_agreed():
+    cases = json.loads(text("tools/results/gpu.json"))["cases"]
+    assert cases and all(case["passed"] for case in cases.values())
 
 
 def test_every_tool_is_described():

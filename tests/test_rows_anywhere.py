@@ -14,6 +14,7 @@ from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.dtypes import DTYPES
 from vxc.interp.ast_interp import run_ast
+from vxc.interp.flat_counters import SECTOR
 from vxc.interp.flat_interp import run_flat
 from vxc.pipeline import PIPELINE
 from vxc.source import Source
@@ -55,6 +56,7 @@ def test_each_vector_of_a_row_is_loaded_once(t, n):
         held = [{(base + (row * n + e) * size) // LINE for e in range(n)} for row in range(ROWS)]
         assert loads["x", LINE] == sum(map(len, held)) and {width for name, width in loads if name == "x"} == {LINE}, base
         assert all(start % LINE == 0 and start < last and end > first for start, end, first, last in touched.seen if end - start == LINE)
+        assert touched.touched["k", "x"].sectors == -(-(base + x.nbytes) // SECTOR), base
 
 
 @pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 4098, 4223, 32767, 32768, 32769, 40000])
@@ -65,6 +67,17 @@ def test_lengths_that_only_the_call_knows(op, n):
     want = run_ast(kernel.typed, {"x": x}, {})
     for base in range(0, LINE, 4):
         assert first_difference(want, run_flat(kernel.plan, {"x": x}, {}, bases={"x": base, "s": 0}, seed=base)) is None, base
+
+
+@pytest.mark.parametrize("n", [1797, 1919, 1920, 2000])
+@pytest.mark.parametrize("op", ["sum", "min"])
+def test_parts_in_one_launch_of_which_the_last_are_short_or_empty(op, n):
+    kernel = made(f"kernel k(x: T[M, {n}], out s: A[M]) {{ parallel i in M {{ if i > 0 {{ s[i] = @lanes(32) @parts(7) {op}(x[i]); }} }} }}")
+    assert lines(kernel) and len(kernel.plan.kernels) == 1
+    x = numbers("f32", ROWS, n)
+    want = run_ast(kernel.typed, {"x": x}, {})
+    for base in range(0, LINE, 4):
+        assert first_difference(want, run_flat(kernel.plan, {"x": x}, {}, bases={"x": base, "s": 0}, seed=1)) is None, base
 
 
 @pytest.mark.parametrize(

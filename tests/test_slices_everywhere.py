@@ -140,6 +140,18 @@ def test_builds_that_check_look_at_both_ends_of_a_run():
     assert "E0720" not in plain and "vx_fail" not in plain
 
 
+def test_one_index_in_two_dimensions_is_looked_at_in_both():
+    """Behind the shorter of them lies the next plane, which is inside of the array."""
+    text = "kernel k(x: f32[M, N, 64], a: i64, out y: f32[R, 64]) { parallel r in R, i in 64 { y[r, i] = x[a, a, i] * 2.0; } }"
+    made = compile(Source("k.vx", text), aligned={"x": True, "y": True})
+    assert any(inst.op == "move" for inst in made.plan.kernels[0].insts)
+    given = {"x": np.ones((6, 3, 64), np.float32), "y": np.zeros((2, 64), np.float32)}
+    assert (run_flat(made.plan, given, {"a": 2})["y"] == 2).all()
+    for a in (-1, 3, 5):
+        with pytest.raises(VxcError, match="E0720"):
+            run_flat(made.plan, given, {"a": a})
+
+
 CONSTANT = [  # a slice, what `check` says of it
     ("-1:3", "E0215"),
     ("-3:-1", "E0215"),

@@ -87,6 +87,19 @@ def failures(record: dict) -> list[str]:
     return found
 
 
+def markdown(record: dict) -> str:
+    """What the README says of the record."""
+    cases = record["cases"].values()
+    agreed = sum(case["passed"] for case in cases)
+    clean = sum(all(said == "0 errors" for said in case["sanitizer"].values()) for case in cases)
+    why = "".join(f"; {reason} ({count})" for reason, count in record.get("skips", {}).items())
+    return (
+        f"On {record['device']} {agreed} of {len(cases)} samples agreed with the interpreter, to the bit where the language fixes every "
+        f"bit, and compute-sanitizer's\nmemcheck and racecheck found nothing in {clean}. Of the tests that need a GPU {record['passed']} "
+        f"passed, {record['failed']} failed and {record['skipped']} were skipped{why}.\n"
+    )
+
+
 def gpu_tests(path: Path = ROOT / "tests", workers: int = WORKERS) -> dict[str, Any]:
     """How many of `pytest -m gpu` passed, were skipped, failed, and by reason the `skips`; a run that does not end in LIMIT seconds counts
     as a failure.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from benching.cases import Calls
+from benching.cases import FIRST_CALLS, Calls
 from benching.record import calls_facts
 
 SCRIPT = Path(__file__).parent / "first_call.py"
+SAID = {"vxc": "vxc", "cupy": "CuPy, a kernel written in CUDA", "triton": "Triton"}
 
 
 def measured(case: Calls) -> tuple[list[dict], list[str]]:
@@ -34,3 +36,11 @@ def _figures() -> tuple[dict[str, dict[str, float]], tuple[str, ...], str]:
 def line(case: Calls, impl: str, seconds: float, device: str) -> dict:
     known = {"suite": case.suite, "case": case.name, "impl": impl, "s": round(seconds, 4)}
     return {**known, "device": device, **calls_facts(case.suite, impl)}
+
+
+def markdown(rows: Iterable[dict]) -> str:
+    """The table of the README; "" for no lines."""
+    seconds = {(row["case"], row["impl"]): f"{row['s']:.3f}" for row in rows if row["suite"] == "start"}
+    head = ["| | empty cache, s | full cache, s |", "|---|---|---|"]
+    cells = [(said, *(seconds.get((case.name, impl), "") for case in FIRST_CALLS)) for impl, said in SAID.items()]
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in cells if any(row[1:]))]) + "\n" if seconds else ""

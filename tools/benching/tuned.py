@@ -1,4 +1,4 @@
-"""What tuning finds, and what it costs: `vxc.autotune` of a product of matrices and of a sum along rows.
+"""What tuning finds, and what it costs: `vxc.autotune` of a product of matrices and of the dot products of rows.
 
     python tools/benching/tuned.py ARCH     prints one JSON document; `tunings.py` asks for it
 

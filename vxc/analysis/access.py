@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from vxc.analysis.forms import MAX_TERMS, Atom, Form, call, form, manageable
+from vxc.analysis.forms import MAX_TERMS, Atom, Call, Form, call, form, manageable
 from vxc.analysis.ranges import Ranges
 from vxc.dtypes import BOOL, I64, DType
 from vxc.ir.facts import trip_count
@@ -232,7 +232,7 @@ class _Walk:
             ends = (stop + 1, start)
         else:
             ends = (None, None)
-        runs = [stop] if by.value and self.ranges.nonnegative(start) else []
+        runs = [stop, *_operands_of_min(stop)] if by.value and self.ranges.nonnegative(start) else []
         self.ranges = self.ranges.with_bounds({index: ends}, runs)
         loop = LoopFact(at, inst.attr("kind", inst.op), index, start, stop, by, self.loops, self.ranges)
         self.forms[index.name] = form(index)
@@ -292,6 +292,12 @@ def _select(condition: Form, a: Form, b: Form, dtype: DType) -> Form:
     if dtype is BOOL and a == form(1):
         return call("or", (condition, b), BOOL)
     return call("select", (condition, a, b), dtype)
+
+
+def _operands_of_min(f: Form) -> tuple[Form, ...]:
+    """Where the form is the minimum of two, which are then no less than it: these."""
+    (u,) = f.unknowns if len(f.unknowns) == 1 else (None,)
+    return u.args if isinstance(u, Call) and u.op == "min" and f == form(u) else ()
 
 
 def _power(c: Form) -> Form | None:

@@ -116,7 +116,7 @@ class Ranges:
                     return rest + whole * u.arg
             low, high = self._digit_range(u)
         else:
-            low, high = self.bounds.get(u) or (self._bits_range(u) if isinstance(u, Call) else (None, None))
+            low, high = self.bounds.get(u) or (self._call_range(u) if isinstance(u, Call) else (None, None))
         end = low if rises else high
         return None if end is None else rest + k * end
 
@@ -131,8 +131,12 @@ class Ranges:
         floor = form(low // by) if low is not None and by else ZERO if self.nonnegative(u.arg) else None
         return floor, form(high // by) if high is not None and by else None
 
-    def _bits_range(self, u: Call) -> tuple[Form | None, Form | None]:
-        """Of an exclusive or of what is not negative: no bit is set above the highest of either."""
+    def _call_range(self, u: Call) -> tuple[Form | None, Form | None]:
+        """Of a minimum: it is no more than its first operand. Of an exclusive or of what is not negative: no bit is set above the highest
+        of either.
+        """
+        if u.op == "min":
+            return None, u.args[0]
         if u.op != "xor" or not all(map(self.nonnegative, u.args)):
             return None, None
         highs = [self.constants(arg)[1] for arg in u.args]

@@ -31,19 +31,24 @@ from vxc.source import Source
 _NUMBER = (int, float, np.generic)
 _LIMIT = 4096  # remembered shapes of a kernel
 _AXIS, _KEEPDIMS, _OUT = "axis", "keepdims", "out"
+_MOST = 64  # dimensions of an array of NumPy or torch
 
 
 def axes_of(axis: Any) -> tuple[int, ...] | None:
-    """What `axis` says, as a tuple. Raises `WrongTypeError`."""
+    """What `axis` says, as a tuple. Raises `WrongTypeError`, and `VxcError` E0705 for what no array has."""
+    if axis is None:
+        return None
+    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     try:
-        if axis is None:
-            return None
-        given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-        if not any(isinstance(one, (bool, np.bool_)) for one in given):
-            return tuple(map(operator.index, given))
+        axes = tuple(map(operator.index, given))
     except Exception:  # TypeError, or what the type's own code raises
-        pass
-    raise WrongTypeError(Diagnostic("E0709", f"`axis` is {brief(axis)}", help="give an int, a tuple of ints, or None for all"))
+        axes = None
+    if axes is None or any(isinstance(one, (bool, np.bool_)) for one in given):
+        raise WrongTypeError(Diagnostic("E0709", f"`axis` is {brief(axis)}", help="give an int, a tuple of ints, or None for all"))
+    if not all(-_MOST <= one < _MOST for one in axes):
+        message = f"`axis` is {brief(axis)}, and arrays have {_MOST} dimensions at most"
+        raise VxcError(Diagnostic("E0705", message, help="give ints that count them, from the last where negative, or None for all"))
+    return axes
 
 
 def kept_of(keepdims: Any) -> bool:
@@ -153,7 +158,8 @@ class OneLine(Kernel):
         return self._calls.out_shapes
 
     def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        kernel, keywords = self._meant(args, keywords)
+        with translated(self.name):
+            kernel, keywords = self._meant(args, keywords)
         return super()._general(args, keywords) if kernel is self else kernel(*args, **keywords)
 
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:

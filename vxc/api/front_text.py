@@ -29,7 +29,7 @@ class FrontText:
 
     def lines(self) -> list[str]:
         """All functions: `_call`, `_full_key` and `_short_key` are asked for."""
-        names = [p.name for p in self._params]
+        names = [_local(p) for p in self._params]
         lines = [
             f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):",
             "    try:",
@@ -51,11 +51,12 @@ class FrontText:
             "        raise",
             "",
         ]
-        return lines + self._written(0) + self._written(1) + self._in_full(names) + self._key_functions()
+        return lines + self._written(0) + self._written(1) + self._in_full() + self._key_functions()
 
-    def _in_full(self, names: list[str]) -> list[str]:
+    def _in_full(self) -> list[str]:
         """Calls with arguments by name, put in order where that is all there is to it; and calls in full, as they came."""
-        inputs, outs = [p.name for p in self.given(1)], [p.name for p in self._params if p.mode == "out"]
+        names, inputs = [_local(p) for p in self._params], [_local(p) for p in self.given(1)]
+        outs = [_local(p) for p in self._params if p.mode == "out"]
         return [
             "def _otherwise(values, more, others):",
             "    if others and not more:",
@@ -69,12 +70,12 @@ class FrontText:
             "        except (LookupError, _Error):",
             "            pass",
             "        else:",
-            f"            {''.join(f'_{name}, ' for name in names)}= placed",
+            f"            {''.join(f'{name}, ' for name in names)}= placed",
             f"            if {_all(inputs, 'is not')}:",
             f"                if {_all(outs, 'is not')}:",
-            f"                    return _call({', '.join(f'_{name}' for name in names)})",
+            f"                    return _call({', '.join(names)})",
             f"                if {_all(outs, 'is')}:",
-            f"                    return _call({', '.join(f'_{name}' for name in inputs)})",
+            f"                    return _call({', '.join(inputs)})",
             "    return _general([*[value for value in values if value is not _missing], *more], others)",
             "",
         ]
@@ -100,7 +101,7 @@ class FrontText:
     def _variables(self, short: int) -> dict[str, str]:
         """The variable that has each argument: arguments without outputs come in the first of them, whatever these are called."""
         given = zip(self.given(short), self._params)
-        return {p.name: f"_new_{p.name}" for p in self._params if p.mode == "out"} | {p.name: at.name for p, at in given}
+        return {p.name: f"_new_{p.name}" for p in self._params if p.mode == "out"} | {p.name: _local(at) for p, at in given}
 
     def _key(self, short: int) -> str:
         names, library = self._variables(short), self._library
@@ -132,7 +133,7 @@ class FrontText:
         """The calls with all arguments: the record's launch again, or parameters written anew."""
         names = self._variables(0)
         key = "_key, " if not self._asks else ""
-        values = ", ".join(f"_at_{p.name}" if p.array else p.name for p in self._params)
+        values = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
         return [
             *self._read(0),
             "except Exception:",
@@ -176,7 +177,7 @@ class FrontText:
             head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
         else:
             key = "_key, " if not self._asks else ""
-            taken = ", ".join(f"_at_{p.name}" if p.array else p.name for p in given)
+            taken = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in given)
             head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
         inside = [
             f"{row} = _row",
@@ -233,14 +234,15 @@ class FrontText:
         """What is as in the call of the record, or in the one before. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and
         to compare NumPy's may warn."""
         parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
-        return [*parts, "_queue == _was_queue"]
+        return [*parts, "_queue == _queue_before"]
 
     def _kept(self) -> list[str]:
         """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
-        now, was = (", ".join(f"{at}_{p.name}" if p.array or at == "_was" else p.name for p in self._params) for at in ("_at", "_was"))
+        now = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
+        was = ", ".join(f"_was_{p.name}" for p in self._params)
         return [
-            f"{was}, _was_queue, _was_device = _seen",
-            f"if {' and '.join(self._alike(self._variables(0)))} and _device == _was_device:",
+            f"{was}, _queue_before, _device_before = _seen",
+            f"if {' and '.join(self._alike(self._variables(0)))} and _device == _device_before:",
             "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
             "    _launch.slot = _slot",  # held as long as the launch
             f"    {'_last_full' if self._asks else '_full[_key]'} = {', '.join(self.common())}, _queue, {now}, _launch, _row",
@@ -268,7 +270,7 @@ class FrontText:
 
     def _columns(self, short: int) -> str:
         """What a record has."""
-        known = [] if short else ["_was_queue", *(f"_was_{p.name}" for p in self._params), "_launch"]
+        known = [] if short else ["_queue_before", *(f"_was_{p.name}" for p in self._params), "_launch"]
         return ", ".join([*self.common(), *known, "_row"])
 
     def common(self) -> list[str]:
@@ -276,5 +278,10 @@ class FrontText:
         return [*(["_same"] if self._asks else []), "_device"]
 
 
+def _local(param: Parameter) -> str:
+    """The variable that has an argument: no name of Python's own, nor one that the text uses."""
+    return f"{param.name}_"
+
+
 def _all(names: list[str], test: str) -> str:
-    return " and ".join(f"_{name} {test} _missing" for name in names) or "True"
+    return " and ".join(f"{name} {test} _missing" for name in names) or "True"

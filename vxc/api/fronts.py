@@ -1,17 +1,17 @@
 """The fast path: for one kernel and one array library, Python functions written for its signature (`front_text`).
 
-    def _call(x=_missing, y=_missing, n=_missing, /, *_more, **_others):
+    def _call(x_=_missing, y_=_missing, n_=_missing, /, *_more, **_others):
         ..
-                _same, _device, _was_queue, _was_x, _was_y, _was_n, _launch, _row = _last_full
-                if not _same(x, y):
-                    .. = _find_full(x, y, n)
-                _at_x, _at_y, _queue = _pointer(x), _pointer(y), _stream(_device)
+                _same, _device, _queue_before, _was_x, _was_y, _was_n, _launch, _row = _last_full
+                if not _same(x_, y_):
+                    .. = _find_full(x_, y_, n_)
+                _at_x, _at_y, _queue = _pointer(x_), _pointer(y_), _stream(_device)
                 ..
-                if _at_x == _was_x and _at_y == _was_y and n is _was_n and _queue == _was_queue:
+                if _at_x == _was_x and _at_y == _was_y and n_ is _was_n and _queue == _queue_before:
                     if _launch()[0] is _success:
-                        return y
-                elif _write_full(_row, _queue, _at_x, _at_y, n) is _success:
-                    return y
+                        return y_
+                elif _write_full(_row, _queue, _at_x, _at_y, n_) is _success:
+                    return y_
 
 What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*: the
 last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one
@@ -25,7 +25,6 @@ A call costs what its functions and their variables do, so what is not needed to
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import add
@@ -47,9 +46,9 @@ _NUMBERS = frozenset({int, float, bool, np.bool_, *(np.dtype(code).type for code
 
 
 def writable(params: Sequence[Parameter]) -> bool:
-    """Whether Python can have the parameters, which are no words of its own, and take them for none of the names used here."""
+    """Whether there are parameters, which Python can have, and takes for none of the names used here."""
     names = [p.name for p in params]
-    return names != [] and all(n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" for n in names)
+    return names != [] and all(n.isidentifier() and n[0] != "_" for n in names)
 
 
 def _unlike(*_: Any) -> bool:

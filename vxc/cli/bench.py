@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from math import prod
 
 import click
 
@@ -13,9 +15,9 @@ from vxc.cli.compiling import build
 from vxc.cli.python_calls import fixed_by_python
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
-from vxc.explain.measure import nbytes
 from vxc.explain.work import operations
 from vxc.inputs import Call
+from vxc.ir.kernel import Buffer
 from vxc.progress import note
 from vxc.record import record
 from vxc.runtime.driver import Driver, driver
@@ -80,11 +82,16 @@ def command(settings: Settings, file: str, arguments: dict[str, str], seed: int)
         print_table([_HEAD, *map(_row, found)])
 
 
+def _nbytes(buffer: Buffer, shape: Sequence[int]) -> int:
+    """Of an array of that shape; 4-bit elements lie two to a byte."""
+    return -(-prod(shape) * buffer.dtype.bits // 8)
+
+
 def measured(cuda: Driver, compiled: Compiled, call: Call) -> Bench:
     """Times a call. Raises `VxcError` as launching does."""
     plan = compiled.tile
     binding = bind_plan(plan, {name: describe(a) for name, a in call.arrays.items()}, call.scalars, call.dims, compiled.source)
-    moved = sum(nbytes(b, binding.shapes[b.name]) * (2 if b.mode == "inout" else 1) for b in plan.buffers)
+    moved = sum(_nbytes(b, binding.shapes[b.name]) * (2 if b.mode == "inout" else 1) for b in plan.buffers)
     with uploaded(compiled, call.arrays, call.scalars, dims=call.dims, device=DEVICE) as placed, graphed(cuda, placed.enqueue) as replay:
         half = -(-moved // 2)
         memory = [cuda.allocate(half), cuda.allocate(half)]

@@ -6,7 +6,6 @@ import contextlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from math import prod
 
 from vxc.binding import describe
 from vxc.diag import VxcError
@@ -56,11 +55,6 @@ def measure(compiled: Compiled, call: Call) -> Measured:
             raise
         note = f"counted up to a fault of the blocks that stand for all: {error.diagnostics[0].message}"
     return Measured(counters, grids, arrays, note)
-
-
-def nbytes(buffer: Buffer, shape: Sequence[int]) -> int:
-    """Of an array of that shape; 4-bit elements lie two to a byte."""
-    return -(-prod(shape) * buffer.dtype.bits // 8)
 
 
 # ---- totals of a launch ----------------------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray
         if m.mask is not False:
             if source.written is not None:
                 check_written(m, step, source, at)
+            if m.counters is not None:
+                m.counters.touch(m, source, at, "r")
             watch(m, step, source, at, "r")
         values.append(np.where(inside, source.data.take(at), other))
     m.mask = running

@@ -135,7 +135,8 @@ class Reduction:
         steps = chunk // gcd(chunk, v)  # runs until the partials come round again
         if self.lined is not None:
             unroll = self._unrolled(count, self.order.lanes * v, steps)
-            slots = LinedLane(self.lined, self.acc, self.order, b, self.team, base, count, self.bounds[0], unroll).slots()
+            least = self.bounds[0] if count == self.length else 0  # of several parts the last may be empty
+            slots = LinedLane(self.lined, self.acc, self.order, b, self.team, base, count, least, unroll).slots()
             fold_halves(b, self.acc, slots, chunk)
             return slots
         many = chunk * self.width

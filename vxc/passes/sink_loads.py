@@ -53,7 +53,7 @@ class _Sink:
         members, work, arms = {load}, [load], set[int]()
         while work:
             for user in self._after(work.pop()):
-                arm = self.goes.get(user) or self._arm(user, load)
+                arm = self._arm(self.goes[user] + 1 if user in self.goes else user, load)  # by where it will be
                 if arm:
                     arms.add(arm)
                 elif not self._beside(user, load) or not self._may_go(user):

@@ -207,14 +207,14 @@ class LoopWriter:
         if not any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores)):
             return
         tests: list[Value] = []
-        known: set[Scalar] = set()
+        known: set[tuple[Scalar, Scalar]] = set()
         last = Const(loop.count - 1)
         for end in (first, last if first == Const(0) else b.emit("add", first, last)):
             here = self._at(end)
             self._define(here, run.indices)
             for index, extent in zip(map(here, run.indices), self.rewriter(run.buffer).shape):
-                tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if index not in known else []
-                known.add(index)
+                tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if (index, extent) not in known else []
+                known.add((index, extent))
         b.emit("assert", every(b, tests), code="E0720", message=f"an access leaves `{run.buffer.name}`")
 
     def _fetch(self, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, _Digit]) -> None:
