@@ -35,6 +35,33 @@ def test_vector_accesses_in_wrong_places(s, bases, wanted):
     assert fault(MOVING, {"x": X}, {"s": s}, bases=bases) == wanted
 
 
+LINE = """
+local @v: f32[4]
+%i: i64 = mul %t, 4
+%f: i64 = add %i, %s
+move @v, 0, @x, %f {anywhere="line", width=4}
+move @y, %i, @v, 0 {width=4}
+"""
+LINES = grid("1", "%s: i64, @x: f32[254] in, @y: f32[256] out", "%s, @x, @y", LINE)
+
+
+@pytest.mark.parametrize("s, base", [(0, 0), (-1, 4), (-2, 8)])
+def test_a_line_has_an_element_of_the_array(s, base):
+    """What is none of the array is NaN, so that whoever takes it for one shows it."""
+    x = np.arange(254, dtype=np.float32)
+    around = np.pad(x, (-s, 256 + s - 254), constant_values=np.nan)
+    np.testing.assert_array_equal(run(LINES, {"x": x}, {"s": s}, bases={"x": base})["y"], around)
+
+
+@pytest.mark.parametrize("s, base, wanted", [
+    (-4, 0, ("E0720", "no element of `x` is among the 4 from -4 on (thread 0 of block 0)")),
+    (4, 0, ("E0720", "no element of `x` is among the 4 from 256 on (thread 63 of block 0)")),
+    (0, 4, ("E0729", "element 0 of `x` is no place for an access of 4 elements (thread 0 of block 0)")),
+])  # fmt: skip
+def test_lines_in_wrong_places(s, base, wanted):
+    assert fault(LINES, {"x": np.zeros(254, np.float32)}, {"s": s}, bases={"x": base}) == wanted
+
+
 def test_vector_accesses_race_and_read_what_is_written():
     body = "local @v: f32[4]\n%i: i64 = mul %t, 2\nmove @y, %i, @v, 0 {width=2}"
     code, message = fault(grid("1", "@y: f32[256] out", "@y", body))

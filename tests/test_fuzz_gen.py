@@ -82,7 +82,7 @@ def test_every_construct_is_reached(made):
     found.update(*(constructs(MANY[n].text, plans(m)) for n, m in made.items() if isinstance(m, Compiled)))
     assert found <= known()
     for program, names in zip(MANY[COMPILED:], texts[COMPILED:]):  # functions that the others have only where nothing is left of them
-        missing = {name[: name.index("@")].replace("opcode", "builtin") for name in known() - found if name.endswith("@thread")}
+        missing = {name[: name.index("@")].replace("opcode", "builtin") for name in known() - found if name.endswith(("@team", "@thread"))}
         if missing & set(names) and isinstance(m := compiled(program), Compiled):
             found.update(constructs(program.text, plans(m)))
     programs = (p for p in (*MANY, *map(generate, range(len(MANY), 1500))) if "program p(" in p.text)

@@ -56,8 +56,9 @@ def test_what_a_kernel_may_do_with_rows_in_flight(body, rows):
 
 @pytest.mark.parametrize(
     "n, kernels",
-    [(0, ["k_short"]), (64, ["k_short"]), (65, ["k"]), (32767, ["k"]), *((n, ["k_long_parts1", "k_long"]) for n in (32768, 1 << 20))],
-)
+    [(0, ["k_short"]), (64, ["k_short"]), (65, ["k"]), (4095, ["k"]), (4096, ["k_wide"]), (32767, ["k_wide"]),
+     *((n, ["k_long_parts1", "k_long"]) for n in (32768, 1 << 20))],
+)  # fmt: skip
 def test_one_launch_has_the_rows(n, kernels):
     plan = compiled(SUM, T=F32).plan
     given = {"x": Described((5, n), "float32"), "s": Described((5,), "float32")}

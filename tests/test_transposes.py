@@ -101,21 +101,20 @@ def test_aligned_tiles_move_whole_sectors_and_meet_in_no_bank(dtype):
     assert read.sectors == written.sectors == 512 * 512 * DTYPES[dtype].bytes // 32
 
 
-@pytest.mark.parametrize("dtype, sectors, turns", [("f16", 0.94, 1), ("f32", 0.98, 1), ("u8", 0.91, 2), ("f64", 0.97, 1)])
-def test_odd_tiles_move_few_sectors_twice(dtype, sectors, turns):
+@pytest.mark.parametrize("dtype, sectors", [("f16", 0.94), ("f32", 0.98), ("u8", 0.91), ("f64", 0.97)])
+def test_odd_tiles_move_few_sectors_twice(dtype, sectors):
     """A row is fetched in whole sectors, which tiles share at their sides, half of one left out where it holds nothing of the row. Elements
-    keep their place in 16 bytes, so that where columns begin at different rows, two of them of elements of a byte may meet in a bank;
-    wider ones are read in other orders.
+    keep their place in 16 bytes; where columns that begin at different rows would meet in a bank, they are read in other orders.
     """
     found = cost(dtype, 511, 513)
     read, written, stored, loaded = (found[k] for k in (("x", "load"), ("y", "store"), ("x.tile", "store"), ("x.tile", "load")))
     assert read.bytes == written.bytes == 16
     assert read.ideal_sectors >= sectors * read.sectors and written.ideal_sectors >= 0.97 * written.sectors
-    assert stored.cycles == stored.ideal_cycles and loaded.cycles <= turns * loaded.ideal_cycles
+    assert stored.cycles == stored.ideal_cycles and loaded.cycles == loaded.ideal_cycles
 
 
-@pytest.mark.parametrize("m, n", [(129, 133), (131, 133), (129, 135), (131, 135), (130, 133), (129, 134), (128, 133)])
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("m, n", [(129, 133), (131, 133), (129, 135), (131, 135), (130, 133), (129, 134), (128, 133), (132, 132)])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "u8", "f64"])
 def test_threads_meet_in_no_bank_whatever_sizes_leave_over(dtype, m, n):
     c, counters = compiled(PLAIN, T=DTYPES[dtype], M=m, N=n), Counters()
     given = arrays(c.plan, {})

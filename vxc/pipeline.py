@@ -25,6 +25,7 @@ from vxc.passes.plan_shared import PLAN_SHARED
 from vxc.passes.prove_parallel import PROVE_PARALLEL
 from vxc.passes.share_reciprocals import SHARE_RECIPROCALS
 from vxc.passes.simplify import SIMPLIFY, SIMPLIFY_THREADS, SIMPLIFY_WIDENED
+from vxc.passes.sink_loads import SINK_LOADS
 from vxc.passes.split_launches import SPLIT_LAUNCHES
 from vxc.passes.split_lengths import SPLIT_LENGTHS
 from vxc.passes.split_reductions import SPLIT_REDUCTIONS
@@ -51,6 +52,7 @@ PIPELINE = Pipeline(
         PLACE_BARRIERS,  # while it is visible which lanes run what; before threads, where it no longer is
         LOWER_TO_THREADS,  # spells out what is decided
         SIMPLIFY_THREADS,  # lowering writes the general case: half of it, which all that follows would go through
+        SINK_LOADS,  # while every access is one element; before those that stand beside one another are one
         INFER_VECTOR_WIDTHS,  # as soon as it is known what each thread accesses; before what cleans up and narrows
         ASYNC_COPIES,  # as soon as accesses have their widths; what it leaves of loops is for simplify
         AVOID_BANK_CONFLICTS,  # once it is known which accesses there are, and how wide, which decides how they meet in banks

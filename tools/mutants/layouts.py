@@ -86,7 +86,7 @@ LAYOUTS = (
     ),
     Mutant(
         "turned-where-none-meet", "passes/turned_rows.py", "which threads meet is told without the rows at which they begin",
-        "((v ^ order(c)) - c * column) * rows", "(v ^ order(c)) * rows",
+        "row - over * column", "row",
         (BANKS,),
     ),
 )  # fmt: skip

@@ -38,6 +38,21 @@ MEMORY = (
         "            awaited.add(regions.end[loop])\n", "",
         (FILES, TRANSPOSES + "test_every_shape"),
     ),
+    Mutant(
+        "load-sunk-past-a-barrier", "passes/sink_loads.py", "shared memory is loaded in a branch behind a barrier or a write",
+        " and self.stops[load] == self.stops[start]", "",
+        (FILES,),
+    ),
+    Mutant(
+        "load-sunk-from-others", "passes/sink_loads.py", "what two branches use is loaded in one of them",
+        "            if len(arms) > 1:\n                return\n", "",
+        (FILES,),
+    ),
+    Mutant(
+        "loads-joined-anywhere", "passes/joined_loads.py", "loads are one access wherever the first element lies",
+        "if None in run or offsets.divisible(base + first, width, {}) != {}:", "if None in run:",
+        (FILES,),
+    ),
     # ---- tiles of transposes ----
     Mutant(
         "transpose-last-rows-missing", "passes/transposed_tiles.py", "tiles that begin before their rows do not reach the last ones",
@@ -50,8 +65,8 @@ MEMORY = (
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(
-        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "a row of a tile is read from where the first one begins",
-        'b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))\n        place', "corner, per_piece(x)))\n        place",
+        "transpose-row-begins-anywhere", "passes/transposed_tiles.py", "rows of a tile are read as if each began as the first does",
+        "self.shape.pieces(x) * size + over", "self.shape.pieces(x) * size",
         (TRANSPOSES + "test_every_shape",),
     ),
     Mutant(

@@ -27,25 +27,28 @@ _OWN = ("lanes", "vector", "threads", "layout")  # attributes by which the autho
 class Staged:
     """An array that goes through shared memory, with the loops that its indices are, and the positions of its loads in the body.
 
-    Its rows begin at multiples of `begins` elements, a power of two, from its own beginning.
+    Its rows begin at multiples of `begins` elements, a power of two, from its own beginning, and those that a tile has follow one another
+    `apart` elements later, None where only the call says.
     """
 
     buffer: Buffer
     indices: tuple[Operand, ...]
     loads: tuple[int, ...]
     begins: int
+    apart: int | None
 
 
 @record
 class Transpose:
-    """Numbers of the two loops; a store whose indices are loops or known before the nest, and what its rows `begins` at multiples of;
-    what is staged; why other loads are not.
+    """Numbers of the two loops; a store whose indices are loops or known before the nest, what its rows `begins` at multiples of, and how
+    far `apart` they are; what is staged; why other loads are not.
     """
 
     along: int
     across: int
     anchor: Access
     begins: int
+    apart: int | None
     staged: tuple[Staged, ...]
     missed: tuple[tuple[int, str], ...]
 
@@ -90,13 +93,22 @@ class _Search:
         if why or not staged:
             return why or refused[0][1]
         others = [(i, "another array is contiguous along another loop") for i, _, where in loads if where and chosen not in where]
-        arrays = tuple(Staged(buffer, box, tuple(at), self.begins(buffer, box, chosen)) for (buffer, box), at in staged.items())
-        return Transpose(along, chosen, anchor, self.begins(anchor.buffer, anchor.box, along), arrays, (*refused, *others))
+        arrays = tuple(
+            Staged(buffer, box, tuple(at), self.begins(buffer, box, chosen), self.apart(buffer, box, along))
+            for (buffer, box), at in staged.items()
+        )
+        begins, apart = self.begins(anchor.buffer, anchor.box, along), self.apart(anchor.buffer, anchor.box, chosen)
+        return Transpose(along, chosen, anchor, begins, apart, arrays, (*refused, *others))
 
     def begins(self, buffer: Buffer, box: tuple[Operand, ...], along: int) -> int:
         """What power of two, WIDEST at most, divides the offset of an access in the first iteration of a loop, whatever the others are."""
         f = self.offsets.linear(buffer, box).without(Atom(self.indices[along].name))
         return gcd(WIDEST, *(c for _, c in f.terms))
+
+    def apart(self, buffer: Buffer, box: tuple[Operand, ...], loop: int) -> int | None:
+        """Elements from one iteration of a loop to the next, where that is known."""
+        step = self.offsets.linear(buffer, box).coefficient(Atom(self.indices[loop].name))
+        return None if step is None else step.value
 
     def along(self, access: Access) -> set[int]:
         """The loops along which an access is to elements that follow one another in memory."""

@@ -151,8 +151,8 @@ def _move(body: Body, at: int, inst: Inst) -> None:
     if size > 4 and to.space in GLOBAL:
         offsets[0] = f"vx_whole({offsets[0]})"
     places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
-    function = f"{MOVES[inst.op]}<{size}>"
-    if inst.attr("anywhere"):
+    function = "vx_move_once" if inst.attr("once") else f"{MOVES[inst.op]}<{size}>"
+    if inst.attr("anywhere") not in (None, "line"):
         load = f"vx_load_straight<{size}>" if inst.attr("anywhere") == "straight" else f"vx_load_branch<{size}, {to.dtype.bytes}>"
         function = load if to.space == "local" else f"vx_store_anywhere<{size}, {to.dtype.bytes}>"
     body.write(f"{function}({', '.join(places)});")

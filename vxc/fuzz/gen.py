@@ -3,8 +3,9 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `transposes`, `sweeps`), tiles (`copies`, `gemm`, `grid`), items
-(`items`) and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives a shorter program.
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `cuts`, `transposes`, `sweeps`), tiles (`copies`, `gemm`,
+`replicas`, `grid`), items (`items`) and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives
+a shorter program.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 from vxc.dtypes import I64
 from vxc.fuzz.block import Make, Production, block
 from vxc.fuzz.copies import copy_in, copy_out, storage
+from vxc.fuzz.cuts import cut
 from vxc.fuzz.expr import expr
 from vxc.fuzz.gemm import gemm, refill
 from vxc.fuzz.grid import grid, window_store
@@ -22,6 +24,7 @@ from vxc.fuzz.items import bind_dims, choose_dims, choose_generics, example, fun
 from vxc.fuzz.levels import Level
 from vxc.fuzz.loops import braces, if_, leave, parallel, serial, unroll, while_
 from vxc.fuzz.program import Dim, Program
+from vxc.fuzz.replicas import replicated
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
@@ -60,6 +63,8 @@ STATEMENTS = [
     Production(window_store, 0.0, 0.0, 2.0),
     Production(gemm,         0.0, 0.0, 2.5),
     Production(refill,       0.0, 0.0, 0.7),
+    Production(replicated,   0.0, 0.0, 0.7),
+    Production(cut,          0.7, 0.3, 0.5),
 ]  # fmt: skip
 
 

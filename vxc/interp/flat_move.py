@@ -57,6 +57,8 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     """The target, where its first element is, and the elements for it."""
     width, anywhere = step.inst.attr("width"), step.inst.attr("anywhere")
     target, source = (m.storage[step.args[at].name] for at in (0, 2))
+    if anywhere == "line":
+        return target, _place(m, step, target, m.get(step.args[1]), width), _line(m, step, source, width)
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
         counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
@@ -68,6 +70,35 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
             check_written(m, step, source, start + k)
         watch(m, step, source, start + k, "r")
     return target, to, [source.data.take(start + k) for k in range(width)]
+
+
+def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray]:
+    """The elements of an aligned vector that has one of the array's at least; those that are none of it have all bits set."""
+    first, size = m.get(step.args[3]).astype(np.int64, copy=False), source.dtype.bytes
+    outside = both(m.mask, lanes((first <= -width) | (first >= source.extent)))
+    if outside is not False:
+        lane = m.first(outside)
+        text = f"no element of `{source.name}` is among the {width} from {m.at_lane(first, lane)} on"
+        raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
+    off = both(m.mask, lanes((source.base + first * size) % (width * size) != 0))
+    if off is not False:
+        lane = m.first(off)
+        text = f"element {m.at_lane(first, lane)} of `{source.name}` is no place for an access of {width} elements"
+        raise m.fault("E0729", text, step.inst, lane, f"start at a multiple of {width * size} bytes")
+    if m.counters is not None:
+        m.counters.access(m, step, source, first, width)
+    running, values, other = m.mask, [], np.frombuffer(b"\xff" * size, source.data.dtype)[0]
+    for k in range(width):
+        inside = (first + k >= 0) & (first + k < source.extent)
+        at = np.where(inside, first + k, 0)
+        m.mask = both(running, lanes(inside))
+        if m.mask is not False:
+            if source.written is not None:
+                check_written(m, step, source, at)
+            watch(m, step, source, at, "r")
+        values.append(np.where(inside, source.data.take(at), other))
+    m.mask = running
+    return values
 
 
 def _count_vectors(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:

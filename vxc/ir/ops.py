@@ -71,7 +71,8 @@ class Access(NamedTuple):
     mode: str
 
 
-# What the launch knows of the number of elements; `least` of reductions only. Of a loop it is the stop, its start being 0.
+# What the launch knows of the number of elements; `least` of reductions only, and `usual`, what most parts of a row have at least. Of a
+# loop it is the stop, its start being 0.
 _LENGTH = (("most", AttrDef("int")), ("multiple", AttrDef("int")))
 # stage=thread: so many lanes take the same way, as lowering knows and the SIMT machine checks where they meet
 _UNIFORM = ("uniform", AttrDef("int"))
@@ -118,7 +119,7 @@ _ROWS = [
     OpDef("if", ("bool",), attrs=(_UNIFORM,), opens=True, doc="Run up to `else` or `end` where the operand is true."),
     OpDef("else", doc="The other arm of the innermost open `if`."),
     OpDef("reduce", ("cell", "index"), "index", (("op", AttrDef("str", True, tuple(REDUCTIONS))), _ORDER,
-          ("layout", AttrDef("str")), ("least", AttrDef("int")), *_LENGTH), MATHS, opens=True,
+          ("layout", AttrDef("str")), ("least", AttrDef("int")), ("usual", AttrDef("int")), *_LENGTH), MATHS, opens=True,
           doc="For each element in 0..n, run the body, whose one `contribute` feeds the cell; after `end` the cell holds the reduction."),
     OpDef("scan", ("index",), "index", (_ORDER, ("layout", AttrDef("str"))), MATHS, opens=True,
           doc="For each element in 0..n, run the body; `prefix` in it gives inclusive prefix values along the loop."),
@@ -143,11 +144,14 @@ _ROWS = [
     OpDef("load", ("buffer", "idx*"), "elem", (_DOUBTED, _NARROW), access="r", doc="Read one element."),
     OpDef("store", ("buffer", "idx*", "elem"), "none", (_DOUBTED, _NARROW), access="w", doc="Write one element."),
     OpDef("move", ("buffer", "index", "buffer", "index"), "none",
-          (("anywhere", AttrDef("str", False, ("branch", "straight"))), _NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
+          (("anywhere", AttrDef("str", False, ("branch", "line", "straight"))), _NARROW, ("once", AttrDef("bool")),
+           ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
-          "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch."),
+          "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch; "
+          "`line`, it begins at a multiple of its size, and elements in front of the array or behind it among them are anything. `once`: "
+          "nothing reads them again, so that caches need not keep them."),
     OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (_NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
           "`await`."),

@@ -139,6 +139,10 @@ def _move(stage: str, inst: Inst) -> str | None:
         return f"{inst.attr('width')} elements of {to.dtype} are no access of 1, 2, 4, 8 or 16 bytes"
     if inst.attr("anywhere") and not {to.space, source.space} & set(GLOBAL):
         return "`anywhere` is of global memory"
+    if inst.attr("anywhere") == "line" and source.space != "param":
+        return "a `line` is of an array of the caller, from which it is loaded"
+    if inst.attr("once") and (source.space not in GLOBAL or inst.attr("anywhere") not in (None, "line") or size != 128):
+        return "`once` is of loads of 16 bytes from global memory, in one access"
     return None
 
 

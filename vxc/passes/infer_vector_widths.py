@@ -39,6 +39,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import LOOPS, Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.infer_vector_widths_text import say
+from vxc.passes.joined_loads import joined
 from vxc.passes.why_narrow import marked
 from vxc.passes.widen_loop import LoopWriter, every
 
@@ -125,7 +126,8 @@ def run(plan: Plan, context: Context) -> Plan:
         say(kernel, found, context)
         deals = found.loops or any(inst.attr("deal") for inst in kernel.insts if inst.op == "loop")
         kernel = marked(kernel, found)
-        kernels.append(replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel)
+        kernel = replace(kernel, insts=_Widen(kernel, found).run()) if deals else kernel
+        kernels.append(joined(kernel, context))
     return plan.with_kernels(kernels)
 
 

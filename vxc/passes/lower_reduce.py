@@ -17,6 +17,7 @@ from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.fragment_slots import Slotted
+from vxc.passes.lined_reduce import Lined, LinedLane
 from vxc.passes.own_elements import own_elements
 from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
@@ -36,7 +37,7 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are.
+    `extent` how many there are. `lined` says that lanes of the group take aligned vectors.
     """
 
     acc: Accumulator
@@ -50,6 +51,7 @@ class Reduction:
     loads: int
     slotted: Slotted | None = None
     extent: Extent | None = None
+    lined: Lined | None = None
 
     def result(self) -> Scalar:
         """Emit it all; gives the value, in row scope the same in every lane of the group."""
@@ -120,6 +122,11 @@ class Reduction:
         b, v = self.b, self.order.v
         chunk = self.order.chunk or max(1, self.order.span(self.length.value) // self.order.lanes)
         steps = chunk // gcd(chunk, v)  # runs until the partials come round again
+        if self.lined is not None:
+            unroll = self._unrolled(count, self.order.lanes * v, steps)
+            slots = LinedLane(self.lined, self.acc, self.order, b, self.team, base, count, self.bounds[0], unroll).slots()
+            fold_halves(b, self.acc, slots, chunk)
+            return slots.get(b)
         slots = Slots.declare(b, self.acc.dtypes, chunk, "acc")
         if chunk == 1:
             slots.put(b, self.acc.start())

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 
+from vxc.analysis.rows_anywhere import RESIDENT, rows_anywhere
 from vxc.analysis.sweeps import Extent
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.builder import Builder, Rewriter
@@ -33,6 +34,7 @@ from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.limit_unrolling import weight
+from vxc.passes.lined_reduce import Lines
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
@@ -52,7 +54,7 @@ Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `cont
 EFFECTS = ("assert", "print")
 
 
-def lower_kernel(kernel: Kernel) -> Kernel:
+def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     kernel, slotted = in_slots(kernel)
     regions = Regions.of(kernel.insts)
     role = next(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
@@ -60,9 +62,11 @@ def lower_kernel(kernel: Kernel) -> Kernel:
     b = Builder(names(kernel.params))
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted)
-    rewriter.copy_all(kernel.insts[role + 1 : blocks])
     loop = kernel.insts[blocks]
+    found = {} if loop.attr("flight") else rows_anywhere(kernel)
+    lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
+    rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
     if loop.attr("flight"):
@@ -72,6 +76,8 @@ def lower_kernel(kernel: Kernel) -> Kernel:
             rewriter.mapping[loop.result] = index
             threads.lower(body, rewriter, threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
+    if lines.overlap:
+        attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
     made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
     return replace(made, insts=(*threads.team.declarations(), *made.insts))
 
@@ -100,11 +106,11 @@ class _Body:
 
 class Threads:
     """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions,
-    `slotted` the loops that run over a thread's slots of tiles.
+    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere.
     """
 
-    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted]):
-        self.b, self.rows, self.loads, self.slotted = b, rows, loads, slotted
+    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines):
+        self.b, self.rows, self.loads, self.slotted, self.lines = b, rows, loads, slotted, lines
         self.team = Team(b, group)
 
     @contextmanager
@@ -203,8 +209,9 @@ class Threads:
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
-        acc, cost = accumulator_of(inst, inside), sum(map(weight, inside))
-        return Reduction(acc, order, rewriter(inst.operands[1]), one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent)
+        acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
+        lined = self.lines.lined(self, inst, inside, rewriter, team)
+        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -309,7 +316,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    return plan.with_kernels([_fitting(lower_kernel(kernel)) for kernel in plan.kernels])
+    return plan.with_kernels([_fitting(lower_kernel(kernel, context)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:

@@ -1,9 +1,10 @@
 """split-lengths: a reduction of rows whose length only the call knows is a launch for each range of lengths.
 
 Before: stage=tile, one nest to a kernel.
-After:  of a kernel that is nothing but one reduction (`plain_rows`) over a parameter, there are up to three: `k_short` for rows that
+After:  of a kernel that is nothing but one reduction (`plain_rows`) over a parameter, there are up to four: `k_short` for rows that
         give no lane of half a warp more than a vector, so that two of them share a warp; `k_long` for rows that the length cuts into parts,
-        which split-reductions then gives launches of their own; `k` for all others. The grid of each is 0 blocks, which is no
+        which split-reductions then gives launches of their own; `k_wide` for others that give each lane many vectors, where they may
+        be those in which a row lies (`rows_anywhere`); `k` for all others. The grid of each is 0 blocks, which is no
         launch, unless the row is its. `least` and `most` of the `reduce` say what it may count on. The order stays, but that half of
         the lanes, which a short row leaves idle, are not in it.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 
+from vxc.analysis.rows_anywhere import begin_anywhere
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Scalar, Value
 from vxc.ir.plan import Plan
@@ -30,6 +32,8 @@ from vxc.passes.split_reductions import reason_against
 from vxc.record import record
 from vxc.semantics import PARTS, Order
 from vxc.target import WARP
+
+MANY = 32  # vectors of a row to each lane, of which several are on their way at a time
 
 
 @record
@@ -67,7 +71,12 @@ def _ranges(kernel: Kernel) -> tuple[Inst, list[_Range]] | None:
     if order.parts == 0 and reason_against(kernel, nest, nest.body.index(row.reduce)) is None:
         longest = PARTS[1][0] - 1
     found = [_Range("_short", 0, half, replace(order, lanes=order.lanes // 2, parts=1))] if order.lanes == WARP else []
-    found.append(_Range("", half + 1 if found else 0, longest, order))
+    wide = MANY * order.v * order.lanes
+    if longest is not None and half < wide <= longest and any(kernel.insts[at] is row.reduce for at in begin_anywhere(kernel)):
+        found.append(_Range("", half + 1 if found else 0, wide - 1, order))
+        found.append(_Range("_wide", wide, longest, order))
+    else:
+        found.append(_Range("", half + 1 if found else 0, longest, order))
     if longest is not None:
         found.append(_Range("_long", longest + 1, None, order))
     return (row.reduce, found) if len(found) > 1 else None

@@ -5,7 +5,7 @@ After:  a launch runs each part of each row as an iteration of its own and leave
         [extents of the nest.., parts]; the kernel folds them where the reduction stood. The same bits as one launch.
 
     %j = reduce @s, %N {.., order=[2, 1, 4, 3]}         %p = loop 0, 3 {.., kind="parallel"}
-      %0: f32 = load @x, %i, %j                           %j = reduce @s, %6 {.., order=[2, 1, 4, 1]}
+      %0: f32 = load @x, %i, %j                           %j = reduce @s, %6 {.., order=[2, 1, 4, 1], usual=8}
       contribute %0                               ->      store @parts1.k, %i, %p, %11
     end %j                                              ..
                                                         %0: f32 = load @parts1.k, %i, %p
@@ -181,7 +181,8 @@ class _Split:
             base, extent = part_bounds(b, length, span, self.parts, p)
             cell = rewriter(inst.operands[0])
             whole = (order.v, order.chunk or order.span(length.value) // order.lanes, order.lanes, 1)
-            with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name) as e:
+            usual = None if isinstance(extent, Const) else order.span(max(bounds_of(inst)[0], 1))
+            with b.reduce(cell, extent, op=inst.attr("op"), order=whole, name=inst.result.name, usual=usual) as e:
                 rewriter.mapping[inst.result] = b.emit("add", base, e)
                 rewriter.copy_all(nest.body[self.at + 1 : self.end])
             value = b.emit("load", cell)

@@ -1,11 +1,13 @@
 """How a nest is cut into tiles that go through shared memory (part of tile-transposes).
 
 Nothing is assumed of where rows begin, unless sizes are known. A row of a tile is fetched from the boundary of 16 bytes at or before its
-first element, so each row has a shift of its own, and lies in shared memory with it; a thread for each half of each sector of 32 bytes
-that it lies in, so that no sector is fetched by two warps. After as many rows as a piece of 16 bytes has elements, a piece is left out, so
-that threads that read below one another meet different banks. What is stored begins
-at a boundary of 32 bytes at or before the tile, so a tile has a few rows of the tile before (`halo`). Tiles that complete
-the same rows of what is stored are neighbours in the grid.
+first element, a thread for each half of each sector of 32 bytes that it lies in, so that no sector is fetched by two warps. Its pieces of
+16 bytes stay whole: rows lie as far apart in shared memory as in global memory, but for a multiple of 16 bytes, so that the place of an
+element follows from its row by one product. Threads that read below one another, as many rows apart as such a piece has elements, meet
+different banks where that distance is an odd number of elements; where it is not, a piece is left out after as many rows. Where only the
+call says how far rows are apart, they lie whole pieces apart, each with a shift of its own. What is stored begins at a boundary of 32
+bytes at or before the tile, so a tile has a few rows of the tile before (`halo`). Tiles that complete the same rows of what is stored are
+neighbours in the grid.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from vxc.ir.kernel import Buffer, Const, Kernel, Operand, Scalar, Value
 from vxc.ir.tiles import TILE
 from vxc.ir.walk import names
 from vxc.passes.nest import Nest
-from vxc.passes.turned_rows import LANES, turned, turns
+from vxc.passes.turned_rows import LANES, order, turned
 from vxc.record import record
 from vxc.target import MAX_THREADS_PER_BLOCK, WARP
 
@@ -51,8 +53,10 @@ class Shape:
 
     def length(self, x: Staged) -> int:
         """Elements of the shared array."""
-        rows = self.rows + self.halo
-        return (rows * self.pieces(x) + (rows - 1) // per_piece(x)) * per_piece(x)
+        size, last = per_piece(x), self.rows + self.halo - 1
+        over = beyond(x) or 0
+        pieces = last * self.pieces(x) + (last // size if has_gaps(x) else 0) + (over and size - 1 + last * over) // size
+        return (pieces + self.pieces(x)) * size
 
     def bytes(self, staged: Sequence[Staged]) -> int:
         return sum(self.length(x) * x.buffer.dtype.bytes for x in staged)
@@ -67,13 +71,36 @@ def per_piece(x: Staged) -> int:
     return BYTES // x.buffer.dtype.bytes
 
 
+def beyond(x: Staged) -> int | None:
+    """Elements by which rows lie further apart than whole pieces; None where only the call says."""
+    return 0 if x.begins % per_piece(x) == 0 else None if x.apart is None else x.apart % per_piece(x)
+
+
+def has_gaps(x: Staged) -> bool:
+    """Whether a piece is left out after as many rows as a piece has elements."""
+    return (beyond(x) or 0) % 2 == 0
+
+
+@record
+class _Lines:
+    """Where the rows of a tile lie: `array` in shared memory; in global memory the offset of the first is `corner`, a row later it is
+    `stride` more. `shift` and `over` are what these are more than whole pieces.
+    """
+
+    array: Buffer
+    corner: Scalar
+    stride: Scalar
+    shift: Scalar
+    over: Scalar
+
+
 @record
 class _Tile:
-    """The tile of a block: its first row and column, its shared arrays, and `rows` and `columns` of all tiles together."""
+    """The tile of a block: its first row and column, where its arrays lie, and `rows` and `columns` of all tiles together."""
 
     first: Value
     start: Value
-    arrays: dict[Staged, Buffer]
+    lines: dict[Staged, _Lines]
     rows: Scalar
     columns: Scalar
 
@@ -109,12 +136,13 @@ class _Tiled:
             column, row = open_.enter_context(self._grid(across, "p")), open_.enter_context(self._grid(down, "q"))
             first, start = b.emit("mul", row, shape.rows), b.emit("mul", column, shape.columns)
             first = b.emit("sub", first, shape.halo) if shape.halo else first
-            arrays = {x: b.declare("shared", f"{x.buffer.name}.tile", x.buffer.dtype, (shape.length(x),)) for x in staged}
-            tile = _Tile(first, start, arrays, rows, columns)
+            arrays = [b.declare("shared", f"{x.buffer.name}.tile", x.buffer.dtype, (shape.length(x),)) for x in staged]
             corners = [self._offset(x.buffer, x.indices, first, start) for x in staged]
-            for x, total, corner, stride in zip(staged, totals, corners, strides):
-                self._fetch(x, tile, total, corner, stride)
-            self._compute(tile, dict(zip(staged, zip(corners, strides))))
+            lines = {x: self._lines(x, *at) for x, *at in zip(staged, arrays, corners, strides)}
+            tile = _Tile(first, start, lines, rows, columns)
+            for x, total in zip(staged, totals):
+                self._fetch(x, tile, total)
+            self._compute(tile)
         return replace(self.source, insts=tuple(b.insts))
 
     def _grid(self, stop: Scalar, name: str):
@@ -130,6 +158,11 @@ class _Tiled:
             product = n if product == Const(1) else self.b.emit("mul", product, n)
         return product
 
+    def _lines(self, x: Staged, array: Buffer, corner: Scalar, stride: Scalar) -> _Lines:
+        size, over = per_piece(x), beyond(x)
+        shift = self.b.emit("mod", corner, size) if x.begins % size else Const(0)
+        return _Lines(array, corner, stride, shift, self.b.emit("mod", stride, size) if over is None else Const(over))
+
     def _offset(self, buffer: Buffer, indices: Sequence[Operand], row: Scalar, column: Scalar) -> Scalar:
         """The offset in memory of an element of given row and column."""
         return self.b.linear(buffer, list(map(self._at(row, column), indices)), self.rewriter)
@@ -137,19 +170,19 @@ class _Tiled:
     def _at(self, row: Scalar, column: Scalar) -> Rewriter:
         return Rewriter(self.b, ChainMap({self.along.result: row, self.across.result: column}, self.rewriter.mapping))
 
-    def _fetch(self, x: Staged, tile: _Tile, total: Scalar, corner: Scalar, stride: Scalar) -> None:
+    def _fetch(self, x: Staged, tile: _Tile, total: Scalar) -> None:
         """Copy a tile, its rows from where a piece begins. Pieces beyond the row are left out, elements beyond the array."""
         b, shape, size = self.b.at(self.nest.body[x.loads[0]].loc), self.shape, per_piece(x)
         wanted = b.emit("min", b.emit("sub", tile.columns, tile.start), shape.columns)
-        halves = shape.halves(x)
+        halves, lines = shape.halves(x), tile.lines[x]
         with b.loop(0, (shape.rows + shape.halo) * halves, kind="parallel", name="e", independent=TILE, **{"async": True}) as e:
             row, piece = b.emit("floordiv", e, halves), b.emit("mod", e, halves)
-            begin = b.emit("add", corner, b.emit("mul", row, stride))
+            begin = b.emit("add", lines.corner, b.emit("mul", row, lines.stride))
             first = b.emit("floordiv", begin, size)
             if halves > shape.columns // size:
                 piece = b.emit("sub", piece, b.emit("mod", first, 2))
             flat = b.emit("mul", b.emit("add", first, piece), size)
-            place = b.emit("mul", b.emit("add", self._line(row, x), piece), size)
+            place = b.emit("mul", b.emit("add", self._line(row, x, lines), piece), size)
             has = b.emit("lt", flat, b.emit("add", begin, wanted))
             if halves > shape.columns // size:
                 has = b.emit("and", b.emit("ge", piece, 0), has)
@@ -157,11 +190,17 @@ class _Tiled:
                 at = b.emit("add", flat, v)
                 with b.if_(b.emit("and", b.emit("ge", at, 0), b.emit("lt", at, total))):
                     value = b.emit("load", x.buffer, *self._digits(x.buffer, at))
-                    b.emit("store", tile.arrays[x], b.emit("add", place, v), value)
+                    b.emit("store", lines.array, b.emit("add", place, v), value)
 
-    def _line(self, row: Scalar, x: Staged) -> Scalar:
-        """The piece of the shared array at which a row of the tile begins."""
-        return self.b.emit("add", self.b.emit("mul", row, self.shape.pieces(x)), self.b.emit("floordiv", row, per_piece(x)))
+    def _line(self, row: Scalar, x: Staged, lines: _Lines) -> Scalar:
+        """The piece of the shared array in which a row of the tile begins."""
+        b, size = self.b, per_piece(x)
+        line = b.emit("mul", row, self.shape.pieces(x))
+        if has_gaps(x):
+            line = b.emit("add", line, b.emit("floordiv", row, size))
+        if x.begins % size == 0 or beyond(x) is None:
+            return line
+        return b.emit("add", line, b.emit("floordiv", b.emit("add", b.emit("mul", row, lines.over), lines.shift), size))
 
     def _digits(self, buffer: Buffer, flat: Scalar) -> list[Scalar]:
         """The indices of an element by its offset."""
@@ -171,26 +210,24 @@ class _Tiled:
             flat = self.b.emit("floordiv", flat, n)
         return [flat, *reversed(found)]
 
-    def _compute(self, tile: _Tile, places: dict[Staged, tuple[Scalar, Scalar]]) -> None:
-        """The body, a few rows of one column to a thread: lanes side by side along what is stored, the rest of a warp in other columns.
-
-        `places` are the offset in memory of each tile's first element and from one of its rows to the next.
-        """
+    def _compute(self, tile: _Tile) -> None:
+        """The body, a few rows of one column to a thread: lanes side by side along what is stored, the rest of a warp in other columns."""
         b, shape, anchor = self.b.at(self.nest.loops[0].loc), self.shape, self.found.anchor
-        shifts = {x: tuple(b.emit("mod", n, per_piece(x)) for n in at) for x, at in places.items() if x.begins % per_piece(x)}
         beside, tall = WARP // LANES, shape.rows // (shape.vector * LANES)
-        orders = {x: alike for x in shifts if (alike := turns(x, self.found, self.nest, shape.vector))}
+        ways = [order(x, self.found, shape.vector) for x in tile.lines]
+        step = max(way.step for way in ways)
+        orders = {x: way.alike for x, way in zip(tile.lines, ways) if way.alike}
         with b.loop(0, shape.rows * shape.columns // shape.vector, kind="parallel", name="e", independent=TILE) as e:
             lane, rest = b.emit("mod", e, LANES), b.emit("floordiv", e, LANES)
             side, rest = b.emit("mod", rest, beside), b.emit("floordiv", rest, beside)
             chunk = b.emit("add", b.emit("mul", b.emit("mod", rest, tall), LANES), lane)
-            column = b.emit("add", b.emit("mul", b.emit("floordiv", rest, tall), beside), side)
+            column = self._column(b.emit("floordiv", rest, tall), side, step)
             here = b.emit("add", tile.start, column)
             with b.if_(b.emit("lt", here, tile.columns)):
                 zero = self._offset(anchor.buffer, anchor.box, Const(0), here)
                 limit = b.emit("add", zero, tile.rows)
                 flat, begin = self._begin(zero, tile.first, b.emit("mul", chunk, shape.vector))
-                load = partial(self._load, tile, column, shifts)
+                load = partial(self._load, tile, column)
                 with ExitStack() as open_:
                     if orders:
                         whole = b.emit("and", b.emit("ge", flat, zero), b.emit("le", b.emit("add", flat, shape.vector), limit))
@@ -232,11 +269,22 @@ class _Tiled:
             else:
                 inner.copy(inst)
 
-    def _load(self, tile: _Tile, column: Value, shifts: Mapping[Staged, tuple[Scalar, Scalar]], x: Staged, row: Scalar) -> Value:
+    def _column(self, group: Scalar, side: Scalar, step: int) -> Scalar:
+        """The column of a warp's thread: its columns are `step` apart, those between them are of the next groups."""
+        b, beside = self.b, WARP // LANES
+        if step == 1:
+            return b.emit("add", b.emit("mul", group, beside), side)
+        block, within = b.emit("floordiv", group, step), b.emit("mod", group, step)
+        return b.emit("add", b.emit("mul", b.emit("add", b.emit("mul", block, beside), side), step), within)
+
+    def _load(self, tile: _Tile, column: Value, x: Staged, row: Scalar) -> Value:
         """The element of a tile at a row and column of it."""
-        b, place = self.b, column
-        if x in shifts:
-            corner, stride = shifts[x]
-            place = b.emit("add", column, b.emit("mod", b.emit("add", corner, b.emit("mul", row, stride)), per_piece(x)))
-        place = b.emit("add", b.emit("mul", self._line(row, x), per_piece(x)), place)
-        return b.emit("load", tile.arrays[x], place)
+        b, size, lines, over = self.b, per_piece(x), tile.lines[x], beyond(x)
+        if over is None:
+            shift = b.emit("mod", b.emit("add", lines.shift, b.emit("mul", row, lines.over)), size)
+            place = b.emit("mul", self._line(row, x, lines), size)
+        else:
+            shift, place = lines.shift, b.emit("mul", row, self.shape.pieces(x) * size + over)
+            if has_gaps(x):
+                place = b.emit("add", place, b.emit("mul", b.emit("floordiv", row, size), size))
+        return b.emit("load", lines.array, b.emit("add", place, b.emit("add", column, shift)))

@@ -59,6 +59,11 @@ template <int bytes> __device__ __forceinline__ void vx_move(void* to, const voi
   if (bytes == 16) *(uint4*)to = *(const uint4*)from;
 }
 
+// copy 16 bytes from global memory, from a multiple of them, that nothing reads again: the caches give up their lines before others
+__device__ __forceinline__ void vx_move_once(void* to, const void* from) {
+  *(uint4*)to = __ldcs((const uint4*)from);
+}
+
 // whether a pointer is a multiple of so many bytes
 template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* place) {
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
