@@ -92,12 +92,12 @@ def test_a_path_that_is_none_cannot_be_read(path):
         vxc.load(path)
 
 
-@pytest.mark.parametrize("cap", [0, -1, 1, 15, 256, 10000, 2**70, "32", True, 1.5])
+@pytest.mark.parametrize("cap", [0, -1, 1, 23, 256, 10000, 2**70, "32", True, 1.5])
 def test_registers_are_capped_as_the_command_does(cap):
     for made in (lambda: vxc.kernel(SCALE, maxrregcount=cap), lambda: vxc.load("samples/softmax.vx", maxrregcount=cap)):
-        with pytest.raises(vxc.LaunchError, match="`maxrregcount` is .* give an int from 16 to 255, or None"):
+        with pytest.raises(vxc.LaunchError, match="`maxrregcount` is .* give an int from 24 to 255, or None"):
             made()
-    for good in (16, 255, np.int64(32), None):
+    for good in (24, 255, np.int64(32), None):
         assert vxc.kernel(SCALE, maxrregcount=good)._calls.recipe.maxrregcount == good
 
 

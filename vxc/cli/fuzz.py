@@ -41,7 +41,7 @@ def command(
 
     Syntax tree, IR after every pass, warps in several orders and the GPU must give the same bits. Of each kind of failure
     one program is shrunk (for a minute at most, within --time) and written as a filetest. Exits 3 where something fails, or
-    where the prover rejects 5 % of the programs or more.
+    where the prover rejects 5 % of 100 programs or more.
     """
     if replay and (number is not None or seconds is not None):
         raise click.UsageError("--replay runs one file; -n and --time do not go with it")
