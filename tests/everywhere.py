@@ -14,6 +14,9 @@ from vxc.interp.flat_interp import run_flat
 from vxc.source import Source
 
 
+TEAMS = "place-barriers"  # the last pass before lanes are explicit
+
+
 def compiled(text: str, *, binary: bool = True, **defines) -> Compiled:
     """The only kernel of a text; with `binary`, NVRTC has accepted what is emitted for it."""
     made = compile(Source("case.vx", text), defines=defines)
@@ -23,12 +26,12 @@ def compiled(text: str, *, binary: bool = True, **defines) -> Compiled:
 
 
 def outputs(text: str, *, binary: bool = True, dims=None, defines: dict | None = None, **arguments) -> dict[str, np.ndarray]:
-    """Every output: the same bits from the syntax tree, from the IR as lowered, and from threads in two orders."""
+    """Every output: the same bits from the syntax tree, from the IR as lowered, from teams, and from threads in two orders."""
     made = compiled(text, binary=binary, **(defines or {}))
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     scalars = {name: value for name, value in arguments.items() if name not in arrays}
     expected = run_ast(made.typed, arrays, scalars, dims=dims)
-    for plan, seed in ((made.tile, 0), (made.plan, 0), (made.plan, 1)):
+    for plan, seed in ((made.tile, 0), (made.after(TEAMS), 0), (made.plan, 0), (made.plan, 1)):
         difference = first_difference(expected, run_flat(plan, arrays, scalars, dims=dims, seed=seed))
         assert not difference, f"{plan.kernels[0].stage}: {difference}"
     return expected
