@@ -62,4 +62,4 @@ def test_the_readme_counts_samples_that_agreed_and_in_which_nothing_was_found():
     record = {"device": "H", "passed": 5, "failed": 1, "skipped": 2, "skips": {"no jax": 2}, "cases": rows}
     said = " ".join(gpu_check.markdown(record).split())
     assert said.startswith("On H 2 of 3 samples agreed") and "found nothing in 2." in said
-    assert said.endswith("5 passed, 1 failed and 2 were skipped; no jax (2).")
+    assert said.endswith("5 passed, 1 failed and 2 were skipped (2: no jax).")

@@ -92,7 +92,8 @@ def markdown(record: dict) -> str:
     cases = record["cases"].values()
     agreed = sum(case["passed"] for case in cases)
     clean = sum(all(said == "0 errors" for said in case["sanitizer"].values()) for case in cases)
-    why = "".join(f"; {reason} ({count})" for reason, count in record.get("skips", {}).items())
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in record.get("skips", {}).items())
+    why = f"\n({reasons})" if reasons else ""
     return (
         f"On {record['device']} {agreed} of {len(cases)} samples agreed with the interpreter, to the bit where the language fixes every "
         f"bit, and compute-sanitizer's\nmemcheck and racecheck found nothing in {clean}. Of the tests that need a GPU {record['passed']} "
