@@ -129,7 +129,7 @@ def test_a_fault_of_the_parser_is_a_failure_that_is_not_shrunk(monkeypatch, tmp_
         raise RecursionError("deep")
 
     monkeypatch.setattr("vxc.fuzz.case.parse", broken)
-    monkeypatch.setattr("vxc.fuzz.edits.parse", broken)
+    monkeypatch.setattr("vxc.fuzz.edits._tree", broken)  # which keeps what it parsed before
     got = vxc("fuzz", "-n", 1, "-o", tmp_path, "--on", "flat")
     assert got.status == 3 and "\ncheck: RecursionError: deep (test_fuzz_run.py:" in got.out
     assert (tmp_path / "check" / "seed-0.vxt").read_text().endswith("\n----\n")
