@@ -4,6 +4,7 @@ says how many did not and why. The fixtures `cuda`, `torch` and `full` are for t
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
 from timed_cuda import TimedCuda
 from tuning_kernels import FASTER
 
-from vxc.api import dispatch, workspaces
+from vxc.api import dispatch, side_by_side, workspaces
 from vxc.driver import Compiled
 from vxc.runtime import launch as launch_module
 from vxc.runtime.driver import unavailable
@@ -91,6 +92,7 @@ def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
         monkeypatch.setattr(f"{home}.driver", lambda: fake)
     monkeypatch.setattr(workspaces, "_ALL", {})
     monkeypatch.setattr(Compiled, "binary", without_nvrtc())
+    monkeypatch.setattr(side_by_side, "LONG", math.inf)  # however slow the machine, no other process makes real machine code
     return fake
 
 
