@@ -140,6 +140,15 @@ class Costs:
             self._turns[key] = self.weight(at) * _turns(numbers, buffer, runs.loops[-1].held.run)
         return self._turns[key]
 
+    def phases(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lie: np.ndarray) -> np.ndarray:
+        """Cycles of each phase of an access, come to once, to a shared array whose elements lie in the places of `lie`."""
+        numbers = self._numbers(runs, box, _strides(buffer))
+        none = numbers.dtype.type(nowhere(numbers.dtype))
+        known = (numbers >= 0) & (numbers < len(lie))
+        first, size, _ = _requests(np.where(known, lie[np.where(known, numbers, 0)], none), buffer, runs.loops[-1].held.run)
+        byte = np.where(first < none, first * size, none)
+        return cycles(_warps(byte, none).reshape(-1, WARP), size)
+
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
         slots = np.full((where.slots, self.ownership.threads), nowhere(np.int32), np.int32)
@@ -174,13 +183,20 @@ def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
 
 def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
     """Of accesses to these elements, `run` at a time where they follow one another in memory."""
-    size, row, none = buffer.dtype.bytes, buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
-    exists = numbers < none
+    row, none = buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
+    first, size, together = _requests(numbers, buffer, run)
+    row = max(row // together, 1)
+    gaps = np.array([-(-gap // size) * size for gap in GAPS], first.dtype).reshape(-1, *[1] * first.ndim)
+    lie = np.where(first < none, first * size + first // row * gaps, none)
+    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)
+
+
+def _requests(numbers: np.ndarray, buffer: Buffer, run: int) -> tuple[np.ndarray, int, int]:
+    """Accesses to these elements, `run` at a time where they follow one another: their numbers, of so many bytes, of so many elements."""
+    size, none = buffer.dtype.bytes, numbers.dtype.type(nowhere(numbers.dtype))
     if run > 1:
-        first = numbers[..., :1, :]
+        first, exists = numbers[..., :1, :], numbers < none
         whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
         if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < none] % run).any():
-            numbers, row, size, exists = first // run, max(row // run, 1), size * run, first < none
-    gaps = np.array([-(-gap // size) * size for gap in GAPS], numbers.dtype).reshape(-1, *[1] * numbers.ndim)
-    lie = np.where(exists, numbers * size + numbers // row * gaps, none)
-    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)
+            return np.where(first < none, first // run, none), size * run, run
+    return numbers, size, 1

@@ -42,6 +42,7 @@ from vxc.passes.choose_vector import choose, choose_own
 from vxc.passes.columns import Columns, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
+from vxc.passes.lane_order import in_turn
 from vxc.passes.launches import Launched, Site, each_launch
 from vxc.passes.nest import Nest, dimensions, is_parallel, nest_of
 from vxc.passes.plain_rows import plain_row
@@ -230,7 +231,7 @@ def _body(body, group: int, rewriter: Rewriter, vectors: _Vectors, spread_teams:
             lanes = next((teams[p] for p in regions.parents(i) if p in teams), lanes)
             if how[i] == "teams":
                 teams[i] = lanes
-            layout = f"[i] -> [i % {lanes}, i // {lanes}]" if how[i] == "lanes" else None
+            layout = in_turn(lanes) if how[i] == "lanes" else None
             alone = any(how.get(p) == "lanes" or body[p].op in ("reduce", "scan") for p in regions.parents(i))
             widths.append((inst, 1 if alone else lanes))
             if inst.attr("layout"):
