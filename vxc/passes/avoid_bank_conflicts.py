@@ -173,16 +173,21 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     return placement, f"{after / ideal:.3g} instead of {turns}"
 
 
-def _given(inst: Inst, accesses: list[SharedAccess]) -> tuple[Placement, str]:
-    """The placement that the author wants, and what it does, in words."""
-    shape = tuple(n.value for n in inst.result.shape)
+def _given(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> tuple[Placement, str]:
+    """The placement that the author wants, and what it does, in words; with a better one of the same order, if there is one."""
+    shape, size = tuple(n.value for n in inst.result.shape), inst.result.dtype.bytes
     placement = arrangement(inst.attr("layout")).placement(shape)
     if not accesses:
         return placement, "as @layout says"
-    (before, least, _), (after, *_) = _Cost(accesses, inst.result.dtype.bytes).of([IN_ORDER, placement])
-    if placement is IN_ORDER:
-        return placement, f"as @layout says: {after / least:.3g} turns of the banks to an access"
-    return placement, f"as @layout says: {after / least:.3g} instead of {before / least:.3g} turns of the banks to an access"
+    cost = _Cost(accesses, size)
+    (before, least, _), (after, *_) = cost.of([IN_ORDER, placement])
+    instead = "" if placement is IN_ORDER else f" instead of {before / least:.3g}"
+    text = f"as @layout says: {after / least:.3g}{instead} turns of the banks to an access"
+    if after > least:
+        other, _ = choose(inst, accesses, room, whole)
+        taken, ideal, _ = cost.of([other])[0]
+        text += f"; if {_words(other, size)}, {taken / ideal:.3g}" if other is not IN_ORDER and taken < after else ""
+    return placement, text
 
 
 def _words(placement: Placement, size: int) -> str:
@@ -205,7 +210,7 @@ def arrange(kernel: Kernel, context: Context) -> Kernel:
     for inst in declared:
         room, name = free + shared_bytes(inst), inst.result.name
         if inst.attr("layout"):
-            placement, why = _given(inst, found.get(name, []))
+            placement, why = _given(inst, found.get(name, []), room, whole.get(name, 1))
         else:
             placement, why = choose(inst, found.get(name, []), room, whole.get(name, 1))
         if placement is not IN_ORDER:

@@ -117,13 +117,13 @@ class Costs:
             self._issued[runs] = max(by_warp.sum() / SCHEDULERS, by_warp.max())
         return self._issued[runs]
 
-    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
-        """Moved by one coming to an access to global memory, by all warps."""
+    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lanes: int = WARP) -> float:
+        """Moved by one coming to an access to global memory, by all warps; or if so many lanes made one request."""
         numbers = self._numbers(runs, box, _strides(buffer))
-        sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
+        sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE), lanes=lanes)
         in_a_row = runs.loops[-1].held.run
         if in_a_row > 1:  # one request, or several that find in the cache what the first brought
-            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
+            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * lanes)
         return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
 
     def turns(self, at: int, buffer: Buffer, box: Sequence[Operand], layouts: Layouts) -> np.ndarray:
@@ -174,11 +174,11 @@ def _strides(buffer: Buffer) -> list[int]:
     return sizes if buffer.strides else [prod(sizes[at + 1 :]) for at in range(len(sizes))]
 
 
-def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
-    """[.., warps, 32] of [.., threads]; `nothing` is what threads have that there are not."""
-    missing = -x.shape[-1] % WARP
+def _warps(x: np.ndarray, nothing: int | bool = NOWHERE, lanes: int = WARP) -> np.ndarray:
+    """[.., warps, 32] of [.., threads], or of so many lanes each; `nothing` is what threads have that there are not."""
+    missing = -x.shape[-1] % lanes
     padded = np.concatenate([x, np.full((*x.shape[:-1], missing), nothing)], axis=-1) if missing else x
-    return padded.reshape(*padded.shape[:-1], -1, WARP)
+    return padded.reshape(*padded.shape[:-1], -1, lanes)
 
 
 def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
