@@ -186,7 +186,7 @@ def _given(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     if after > least:
         other, _ = choose(inst, accesses, room, whole)
         taken, ideal, _ = cost.of([other])[0]
-        text += f"; if {_words(other, size)}, {taken / ideal:.3g}" if other is not IN_ORDER and taken < after else ""
+        text += f"; {taken / ideal:.3g} if {_words(other, size)}" if other is not IN_ORDER and taken < after else ""
     return placement, text
 
 

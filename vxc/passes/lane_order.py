@@ -31,7 +31,6 @@ from vxc.passes.layout_cost import SECTOR, Costs
 from vxc.passes.layout_roots import shape_of
 from vxc.passes.own_elements import shares
 from vxc.passes.prove_parallel_text import source_name
-from vxc.target import WARP
 
 LESS = 0.95  # of the cycles before, at most, for another order
 
@@ -47,7 +46,7 @@ class LaneOrder(NamedTuple):
         """Of a loop dealt to so many lanes, `vector` elements in a row to each."""
         a, b, c = self
         digits = [(1, a, 1), (a * b, c, a), (a, b, a * c), (a * b * c, lanes // (a * b * c), a * b * c)]
-        terms = [f"e // {at * vector} % {radix} * {stride}" for at, radix, stride in digits if radix > 1]
+        terms = [f"e // {at * vector} % {radix}{f' * {stride}' * (stride > 1)}" for at, radix, stride in digits if radix > 1]
         return parse(f"[e] -> [{' + '.join(terms)}, e // {lanes * vector} * {vector} + e % {vector}]")
 
 
@@ -160,7 +159,7 @@ class _Orders:
 
     def _access(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> tuple[float, ...]:
         if buffer.space in GLOBAL:
-            return *(self.costs.sectors(runs, buffer, box, lanes) for lanes in (WARP, self.lanes)), 0, 0
+            return self.costs.sectors(runs, buffer, box), self.costs.fewest(runs, buffer, box), 0, 0
         if buffer.name not in self.laid:
             return 0, 0, 0, 0
         phases = self.costs.phases(runs, buffer, box, self.laid[buffer.name])

@@ -117,14 +117,23 @@ class Costs:
             self._issued[runs] = max(by_warp.sum() / SCHEDULERS, by_warp.max())
         return self._issued[runs]
 
-    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lanes: int = WARP) -> float:
-        """Moved by one coming to an access to global memory, by all warps; or if so many lanes made one request."""
+    def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
+        """Moved by one coming to an access to global memory, by all warps."""
+        return float(different(self._sectors(runs, buffer, box, WARP)).sum())
+
+    def fewest(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
+        """The same if all threads made one request, but one at least for each warp."""
+        requests = different(self._sectors(runs, buffer, box, WARP)).any(axis=1).sum()
+        return float(max(requests, different(self._sectors(runs, buffer, box, self.ownership.threads)).sum()))
+
+    def _sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lanes: int) -> np.ndarray:
+        """[requests of so many lanes, accesses of a request]: sectors, sorted."""
         numbers = self._numbers(runs, box, _strides(buffer))
         sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE), lanes=lanes)
         in_a_row = runs.loops[-1].held.run
         if in_a_row > 1:  # one request, or several that find in the cache what the first brought
             sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * lanes)
-        return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
+        return np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)
 
     def turns(self, at: int, buffer: Buffer, box: Sequence[Operand], layouts: Layouts) -> np.ndarray:
         """Of the banks, for an access to an array in shared memory, or to a tile that is there; for each way in which its rows may lie."""
