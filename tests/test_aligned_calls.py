@@ -115,6 +115,7 @@ def test_a_call_that_is_bound_keeps_its_way(torch):
     k = vxc.kernel(DOUBLE)
     pairs = [(Tensor(at(byte, 40)), Tensor(at(0, 40))) for byte in (0, 4)]
     calls = [k.bind(x, y) for x, y in pairs]
+    assert all(repr(call).startswith(f"<function {k.name}.bind(..) at 0x") for call in calls)
     for turn in range(3):
         for (x, y), call in zip(pairs, calls):
             x.array[:] = turn

@@ -117,7 +117,7 @@ _OPTIONS = (
     click.option("--reduce-chunk", metavar="N", type=click.IntRange(0, 1 << 20),
                  help="The chunk of reductions that do not say theirs; 0: a whole row."),
     click.option("--aligned", metavar="NAME=true|false", type=TEXT, multiple=True, callback=_aligned,
-                 help="Whether an array and all its rows begin at multiples of 16 bytes; else the kernel finds out."),
+                 help="Whether an array and all its rows begin at multiples of 16 bytes; a kernel for all arrays finds out."),
 )  # fmt: skip
 
 
