@@ -15,6 +15,7 @@ import vxc as vxc_package
 from vxc.cuda import nvrtc
 from vxc.diag import Diagnostic, VxcError
 from vxc.explain import measure, model
+from vxc.ir.narrow import problem
 from vxc.target import TARGETS
 
 FILES = sorted(path.stem for path in SAMPLES.glob("*.vx"))
@@ -66,12 +67,14 @@ def check(value, path: str) -> None:
         if isinstance(item, dict):
             for name, part in item.items():
                 check(part, f"{path}[].{name}")
+        elif path.endswith(".narrow"):
+            assert problem(tuple(item)) is None, path
         else:
             assert type(item) is (int if "layouts" in path else str), path
 
 
 def validate(document: dict) -> None:
-    assert document["schema"] == model.SCHEMA == 2
+    assert document["schema"] == model.SCHEMA == 3
     for name, value in document.items():
         check(value, name)
 
