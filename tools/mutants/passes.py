@@ -175,12 +175,12 @@ PASSES = (
     Mutant(
         "lane-order-the-other-way", "passes/lane_order.py", "lanes run what those run whose elements they should have",
         "fit(np.argsort(thread))", "fit(thread)",
-        (FILES, "tests/test_ladders.py"),
+        (FILES, "test_ladders.py"),
     ),
     Mutant(
         "lane-order-of-few-elements", "passes/layout_cost.py", "accesses count one at a time, in an order in which wide ones meet in a bank",
         "if run > 1:\n        first, exists", "if run > 99:\n        first, exists",
-        (FILES, "tests/test_ladders.py"),
+        (FILES, "test_ladders.py"),
     ),
     Mutant(
         "fragment-layout-untrue", "passes/infer_layouts.py", "the written layout of a spread tile is not where its elements are",
