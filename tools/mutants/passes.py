@@ -178,7 +178,7 @@ PASSES = (
         (FILES, "test_ladders.py"),
     ),
     Mutant(
-        "lane-order-of-few-elements", "passes/layout_cost.py", "accesses count one at a time, in an order in which wide ones meet in a bank",
+        "lane-order-of-few-elements", "passes/layout_cost.py", "accesses count one at a time, where wide ones meet in a bank",
         "if run > 1:\n        first, exists", "if run > 99:\n        first, exists",
         (FILES, "test_ladders.py"),
     ),
