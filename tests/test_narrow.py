@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ from vxc.ir.printer import print_plan
 from vxc.ir.reader import read_ir
 from vxc.source import Source
 
-WRITERS = [path for folder in ("analysis", "passes", "explain") for path in (Path(__file__).parent.parent / "vxc" / folder).glob("*.py")]
+ROOT = Path(__file__).parent.parent
+WRITERS = [path for folder in ("analysis", "passes", "explain") for path in (ROOT / "vxc" / folder).glob("*.py")]
 KERNEL = "kernel k(x: f16[N, 1000], out y: f16[N, 1000]) { parallel i in N { y[i] = x[i] - max(x[i]); } }"
 
 
@@ -42,3 +46,11 @@ def test_reasons_read_back():
     reasons = {inst.attr("narrow") for kernel in plan.kernels for inst in kernel.insts} - {None}
     assert ("calls", "@x", 16, "@y", 16) in reasons
     assert read_ir(Source("k.vxir", print_plan(plan))) == plan
+
+
+def test_the_text_is_the_same_in_every_process():
+    text = "kernel k(x: f32[M, N], s: i64, out y: f32[M]) { parallel i in M { y[i] = sum(x[i, s:3]); } }"
+    code = f"import vxc; print(vxc.compile(vxc.Source('k.vx', {text!r})).cuda)"
+    made = {subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+                           capture_output=True, text=True, check=True).stdout for seed in "0123"}  # fmt: skip
+    assert len(made) == 1
