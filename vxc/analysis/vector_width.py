@@ -40,6 +40,7 @@ from vxc.analysis.offsets import Offsets, merge
 from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_of, shift_of, slice_of
 from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
+from vxc.ir.facts import full, ranges
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
@@ -48,6 +49,7 @@ from vxc.target import VECTOR
 
 BYTES = VECTOR  # of one access
 MOST = 32  # elements of one loop
+_DIGITS = ("floordiv", "mod")
 _REFUSED = frozenset("loop while barrier break continue print shfl_xor shfl_up shfl_idx move move.async await".split())
 
 
@@ -75,6 +77,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     found = Widths(offsets)
     regions = Regions.of(kernel.insts)
+    far = _far(kernel)
     done = 0  # where what is before has its forms
     for at, inst in enumerate(kernel.insts):
         if at < done:
@@ -91,12 +94,26 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             for other in inside:
                 offsets.define(other)
             done = regions.end[at]
-            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found).widened(distinct)
+            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found, far).widened(distinct)
             if wide:
                 found.loops[at] = wide
     if found.two_forms:
         found.loops.update({at: replace(loop, runs=tuple(map(_by_address, loop.runs))) for at, loop in found.loops.items()})
     return found
+
+
+def _far(kernel: Kernel) -> frozenset[str]:
+    """What is divided and may have wrapped: sums of what may be anything that 64 bits hold. Positions in arrays are none."""
+    if not any(inst.op in _DIGITS for inst in kernel.insts):
+        return frozenset()
+    values = (*kernel.params, *(inst.result for inst in kernel.insts if inst.op == "load"))
+    sizes = {x for p in kernel.params if isinstance(p, Buffer) for x in (*p.shape, *(p.strides or ()))}
+    far = {x.name for x in values if isinstance(x, Value) and x.dtype.bits == 64 and x.dtype.is_int and x not in sizes}
+    known = ranges(kernel) if far else {}
+    for inst in kernel.insts:
+        if inst.result and known.get(inst.result.name) == full(I64) and any(getattr(x, "name", "") in far for x in inst.operands):
+            far.add(inst.result.name)
+    return frozenset(far)
 
 
 def _by_address(run: Run) -> Run:
@@ -106,8 +123,8 @@ def _by_address(run: Run) -> Run:
 class _Finder:
     """Finds the runs of one loop, and adds what they count on to `found`."""
 
-    def __init__(self, loop: ThreadLoop, found: Widths):
-        self.loop, self.found, self.insts, self.offsets = loop, found, loop.insts, loop.offsets
+    def __init__(self, loop: ThreadLoop, found: Widths, far: frozenset[str]):
+        self.loop, self.found, self.insts, self.offsets, self.far = loop, found, loop.insts, loop.offsets, far
         self.quotients = dict(self._quotients())
 
     def widened(self, distinct: bool) -> WideLoop | None:
@@ -293,13 +310,17 @@ class _Finder:
         return tuple(sorted(found))
 
     def _goes_on(self, at: int) -> bool:
-        """Whether a division is of consecutive numbers by what is no less than their count; powers of two are as cheap as they are."""
+        """Whether a division is of consecutive numbers by what is no less than their count; powers of two are as cheap as they are.
+
+        A sum that may wrap gives numbers that are not consecutive: with a scalar near 2**63, as in (i + s) % N.
+        """
         inst, loop = self.insts[at], self.loop
-        by = inst.operands[1] if inst.op in ("floordiv", "mod") else None
+        by = inst.operands[1] if inst.op in _DIGITS else None
         if type(by) is Const:
             divides = by.dtype is I64 and by.value >= loop.count and (loop.dealt or by.value & (by.value - 1))
         else:
             divides = type(by) is Value and by.name in self.offsets.params
+        divides = divides and getattr(inst.operands[0], "name", "") not in self.far
         return bool(divides) and loop.first(self.offsets.form(inst.operands[0])) is not None and loop.computable(inst.operands)
 
     def _quotients(self) -> Iterator[tuple[Unknown, int]]:
