@@ -10,6 +10,7 @@ from cli_tool import vxc
 
 from tests.everywhere import compiled
 from vxc.api.strided import with_strides
+from vxc.diag import VxcError
 from vxc.diff import disagreements, prefix_executors
 from vxc.driver import compile_plan
 from vxc.dtypes import F32
@@ -167,3 +168,17 @@ def test_rows_of_a_transposed_view_have_the_bits_of_its_copy(dtype, length):
     want = run_ast(made.typed, {"x": x}, {})["y"]
     for plan in (turned.after("map-loops"), turned.plan):
         assert run_flat(plan, {"x": x}, {})["y"].tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("arrays, to, across", [("inout x: f32[M, N]", "x", None), ("x: f32[M, N], out y: f32[M, N]", "y", 32)])
+def test_what_is_read_before_the_reduction_is_what_was_there_before_the_store(arrays, to, across):
+    body = f"let first = x[0, j]; {to}[0, j] = sum(x[:, j]) * first + first;"
+    made = compiled(f"kernel k({arrays}) {{ parallel j in N {{ {body} }} }}", binary=False)
+    assert taken(made) == [across]
+    agree(made, *({"x": values(shape, "f32", 3)} for shape in ((1, 1), (70, 33))))
+
+
+def test_one_array_is_not_passed_twice_where_it_is_written():
+    text = "kernel k(x: f32[M, N], out y: f32[M, N]) { parallel j in N { y[0, j] = sum(x[:, j]); } }"
+    with pytest.raises(VxcError, match="E0233"):
+        compiled(f"{text} program p(inout a: f32[M, N]) {{ k(a, a); }}", binary=False)

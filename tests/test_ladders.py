@@ -60,11 +60,14 @@ def moved(text: str, x: np.ndarray, **defines) -> list[Accesses]:
 @pytest.mark.parametrize("m, n", [(192, 256), (150, 224)])
 @pytest.mark.parametrize("dtype, b", SIZES)
 def test_a_ladder_by_layout_is_copied_in_vectors(dtype, b, m, n):
-    """Rows of micro-tiles of 16 bytes at least go 16 bytes at a time, in both directions, also where the tile ends at the array's end."""
+    """Rows of micro-tiles of 16 bytes at least go 16 bytes at a time, in both directions, also where the tile ends at the array's end; and
+    lanes take them in an order in which they meet in no bank.
+    """
     x = np.random.default_rng(0).integers(-8, 8, (m, n)).astype(DTYPES[dtype].numpy)
     known = {"M": m, "N": n} if (m, n) == (192, 256) else {}
     found = moved(COPIED, x, T=DTYPES[dtype], B=b, **known)
     assert all(a.bytes == 16 for a in found) and {a.space for a in found} == {"shared", "param"}
+    assert all(a.cycles == a.ideal_cycles for a in found if a.space == "shared")
     assert all(a.ideal_sectors >= 0.95 * a.sectors for a in found if a.space == "param")
 
 

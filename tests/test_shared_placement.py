@@ -182,9 +182,9 @@ def test_rows_are_exchanged_where_there_is_no_room_for_gaps(beside, attr, value)
     """A tile that is read across, beside an array that leaves 32 bytes of what a block may have."""
     text = f"""kernel k(x: f32[33, 33], out y: f32[33, 33]) {{ @threads(128) grid b in 1 {{
         shared s: f32[32, 32]; shared big: f32[{beside}];
-        parallel i in 32, j in 32 {{ s[i, j] = x[j, i]; }}
+        parallel i in 32, j in 32 {{ s[i, j] = x[i, j]; }}
         parallel i in {beside} {{ big[i] = 0.0; }}
-        parallel j in 32, i in 32 {{ y[i, j] = s[i, j] + big[j]; }}
+        parallel j in 32, i in 32 {{ y[j, i] = s[i, j] + big[j]; }}
     }} }}"""
     (kernel,) = compile(Source("k.vx", text)).plan.kernels
     assert next(inst for inst in kernel.insts if inst.op == "shared" and inst.result.name == "s").attr(attr) == value

@@ -102,7 +102,7 @@ PASSES = (
     Mutant(
         "atomic-by-every-lane", "passes/lower_to_threads.py", "an effect whose result is used happens once a lane",
         "        with b.if_(team.first):\n            b.emit(\"store\", cell, rewriter.copy(inst))",
-        "        with nullcontext():\n            b.emit(\"store\", cell, rewriter.copy(inst))",
+        "        if True:\n            b.emit(\"store\", cell, rewriter.copy(inst))",
         (ROWS + "test_an_atomic_of_a_block_happens_once",),
     ),
     Mutant(
@@ -168,9 +168,19 @@ PASSES = (
         (MATRIX + "test_sums_over_an_axis",),
     ),
     Mutant(
-        "lanes-layout-untrue", "passes/map_loops.py", "the written layout of a loop over lanes is not how it is spread",
+        "lanes-layout-untrue", "passes/lane_order.py", "the written layout of a loop over lanes is not how it is spread",
         'f"[i] -> [i % {lanes}, i // {lanes}]"', 'f"[i] -> [i // {lanes}, i % {lanes}]"',
         (FILES, MATRIX + "test_shifted_reads_of_a_fragment"),
+    ),
+    Mutant(
+        "lane-order-the-other-way", "passes/lane_order.py", "lanes run what those run whose elements they should have",
+        "fit(np.argsort(thread))", "fit(thread)",
+        (FILES, "test_ladders.py"),
+    ),
+    Mutant(
+        "lane-order-of-few-elements", "passes/layout_cost.py", "accesses count one at a time, where wide ones meet in a bank",
+        "if run > 1:\n        first, exists", "if run > 99:\n        first, exists",
+        (FILES, "test_ladders.py"),
     ),
     Mutant(
         "fragment-layout-untrue", "passes/infer_layouts.py", "the written layout of a spread tile is not where its elements are",

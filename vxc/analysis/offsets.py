@@ -95,7 +95,8 @@ class Offsets:
             if not found:
                 return None
             choices.append(found)
-        for found in sorted(choices, key=len):
+        # Terms come in no order of their own: which parameters are tested, and in which order, must not depend on the process.
+        for found in sorted(choices, key=lambda found: (len(found), [[*n.items()] for n in found])):
             merge(needs, min(found, key=lambda n: sum(max(given.get(k, 1), needs.get(k, 1)) < v for k, v in n.items())))
         return needs
 

@@ -3,9 +3,9 @@
     python -m vxc.fuzz.gen SEED [--size N]      prints one
 
 What a program is made of is in tables of productions, one file for each family of constructs: expressions (`expr`, `rows`), ways to
-reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `cuts`, `transposes`, `sweeps`), tiles (`copies`, `gemm`,
-`replicas`, `grid`), items (`items`) and programs of several kernels (`sequence`). Everything follows from the seed; a smaller `size` gives
-a shorter program.
+reach elements (`access`, `own`, `windows`), statements (`stmt`, `loops`, `cuts`, `transposes`, `sweeps`, `rotations`), tiles
+(`copies`, `gemm`, `replicas`, `grid`), items (`items`) and programs of several kernels (`sequence`). Everything follows from the seed; a
+smaller `size` gives a shorter program.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from vxc.fuzz.levels import Level
 from vxc.fuzz.loops import braces, if_, leave, parallel, serial, unroll, while_
 from vxc.fuzz.program import Dim, Program
 from vxc.fuzz.replicas import replicated
+from vxc.fuzz.rotations import rotated
 from vxc.fuzz.sequence import Kernel, sequence
 from vxc.fuzz.state import Context, Name, State
 from vxc.fuzz.stmt import assert_, atomic, let, local, print_, row_let, row_store, scan_store, set_var, store, var
@@ -56,6 +57,7 @@ STATEMENTS = [
     Production(parallel,     2.0, 4.0, 7.0),
     Production(transposed,   0.0, 0.7, 0.0),
     Production(swept,        0.0, 0.7, 0.0),
+    Production(rotated,      0.0, 0.5, 0.0),
     Production(columns,      0.0, 0.5, 0.0),
     Production(grid,         0.0, 2.0, 0.0),
     Production(storage,      0.0, 0.0, 2.0),
@@ -96,7 +98,7 @@ def kernel(
     choose_generics(s)
     ctx = Context(Level(), tuple(names))
     lines, ctx = block(s, ctx, max(1, size // 5)) if s.chance(0.4) else ([], ctx)
-    first = first or s.weighted((parallel, grid, transposed, swept, columns), (10, 10, 1, 2, 1))
+    first = first or s.weighted((parallel, grid, transposed, swept, columns, rotated), (10, 10, 1, 2, 1, 1))
     made = None
     while made is None:
         made = first(s, ctx)

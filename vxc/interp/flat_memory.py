@@ -178,14 +178,17 @@ def note(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) ->
     watch(m, step, memory, flat, mode)
 
 
-def watch(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str) -> None:
-    """Look whether an access races. Raises E0722 (iterations) or E0725 (threads)."""
+def watch(m: Machine, step: Step, memory: Memory, flat: np.ndarray, mode: str, width: int = 1) -> None:
+    """Look whether an access of `width` elements from `flat` on races. Raises E0722 (iterations) or E0725 (threads)."""
     who = m.who(mode) if memory.races is not None else None
     if who is None:
         return
     full = np.broadcast_to(flat, m.shape)
     at, owner, epoch = (a.reshape(-1) for a in active(m.mask, full, lift(who.owner, m.depth), lift(who.epoch, m.depth)))
     groups = who.groups if who.groups is None else who.groups[:, np.broadcast_to(m.mask, m.shape)]
+    if width > 1:
+        at = (np.arange(width)[:, None] + at).reshape(-1)
+        owner, epoch, groups = (x if x is None else np.concatenate([x] * width, axis=-1) for x in (owner, epoch, groups))
     race = memory.races.access(mode, at, who._replace(owner=owner, epoch=epoch, groups=groups))
     if race is not None:
         raise m.raced(step.inst, memory.element(race.at), race, mode)

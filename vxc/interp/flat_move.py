@@ -65,11 +65,11 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
         for memory, first, mode in ((target, to, "w"), (source, start, "r")):
             m.counters.touch(m, memory, first, mode, width)
             counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
-    for k in range(width):
-        if source.written is not None:
-            check_written(m, step, source, start + k)
-        watch(m, step, source, start + k, "r")
-    return target, to, [source.data.take(start + k) for k in range(width)]
+    elements = np.add.outer(np.arange(width), start)
+    for k in range(width) if source.written is not None and not source.written.take(elements).all() else ():
+        check_written(m, step, source, elements[k])
+    watch(m, step, source, start, "r", width)
+    return target, to, list(source.data.take(elements))
 
 
 def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray]:
@@ -126,8 +126,8 @@ def _count_pieces(m: Machine, step: Step, memory: Memory, first: np.ndarray, wid
 
 
 def _write(m: Machine, step: Step, target: Memory, to: np.ndarray, values: list[np.ndarray]) -> None:
+    watch(m, step, target, to, "w", len(values))
     for k, x in enumerate(values):
-        watch(m, step, target, to + k, "w")
         at, value = active(m.mask, *np.broadcast_arrays(to + k, x))
         target.data[at] = value
         if target.written is not None:

@@ -28,6 +28,7 @@ import numpy as np
 from vxc.analysis.shared_access import SharedAccess, shared_accesses
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_bytes
+from vxc.ir.narrow import Reason, rows_lie, vectors_lie, words
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.layout.arrangement import arrangement
@@ -173,23 +174,29 @@ def choose(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> t
     return placement, f"{after / ideal:.3g} instead of {turns}"
 
 
-def _given(inst: Inst, accesses: list[SharedAccess]) -> tuple[Placement, str]:
-    """The placement that the author wants, and what it does, in words."""
-    shape = tuple(n.value for n in inst.result.shape)
+def _given(inst: Inst, accesses: list[SharedAccess], room: int, whole: int) -> tuple[Placement, str]:
+    """The placement that the author wants, and what it does, in words; with a better one of the same order, if there is one."""
+    shape, size = tuple(n.value for n in inst.result.shape), inst.result.dtype.bytes
     placement = arrangement(inst.attr("layout")).placement(shape)
     if not accesses:
         return placement, "as @layout says"
-    (before, least, _), (after, *_) = _Cost(accesses, inst.result.dtype.bytes).of([IN_ORDER, placement])
-    if placement is IN_ORDER:
-        return placement, f"as @layout says: {after / least:.3g} turns of the banks to an access"
-    return placement, f"as @layout says: {after / least:.3g} instead of {before / least:.3g} turns of the banks to an access"
+    cost = _Cost(accesses, size)
+    (before, least, _), (after, *_) = cost.of([IN_ORDER, placement])
+    instead = "" if placement is IN_ORDER else f" instead of {before / least:.3g}"
+    text = f"as @layout says: {after / least:.3g}{instead} turns of the banks to an access"
+    if after > least:
+        other, _ = choose(inst, accesses, room, whole)
+        taken, ideal, _ = cost.of([other])[0]
+        text += f"; {taken / ideal:.3g} if {_words(other, size)}" if other is not IN_ORDER and taken < after else ""
+    return placement, text
 
 
 def _words(placement: Placement, size: int) -> str:
-    if placement.pitch:
-        row, pitch = (n * size for n in placement.pitch)
-        return f"its rows of {row} bytes lie {pitch} apart"
-    return f"its vectors of {placement.run * size} bytes change places with the row"
+    return rows_lie(*(n * size for n in placement.pitch)) if placement.pitch else vectors_lie(placement.run * size)
+
+
+def _why(placement: Placement, size: int) -> Reason:
+    return ("pitch", *(n * size for n in placement.pitch)) if placement.pitch else ("swizzle", placement.run * size)
 
 
 def arrange(kernel: Kernel, context: Context) -> Kernel:
@@ -205,7 +212,7 @@ def arrange(kernel: Kernel, context: Context) -> Kernel:
     for inst in declared:
         room, name = free + shared_bytes(inst), inst.result.name
         if inst.attr("layout"):
-            placement, why = _given(inst, found.get(name, []))
+            placement, why = _given(inst, found.get(name, []), room, whole.get(name, 1))
         else:
             placement, why = choose(inst, found.get(name, []), room, whole.get(name, 1))
         if placement is not IN_ORDER:
@@ -257,11 +264,11 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement], 
             continue
         to, first, source, start = inst.operands
         what, shared = ("store", to) if to.name in placements else ("load", source)
-        why = f"against bank conflicts, {_words(placements[shared.name], shared.dtype.bytes)}"
+        why = _why(placements[shared.name], shared.dtype.bytes)
         message, about = width_of(what, shared.name, piece * shared.dtype.bytes)
         if (about, inst.loc) not in said:
             said.add((about, inst.loc))
-            context.applied(f"{message}, not {width * shared.dtype.bytes}: {why}", kernel.name, inst.loc, about)
+            context.applied(f"{message}, not {width * shared.dtype.bytes}: {words(why)}", kernel.name, inst.loc, about)
         for k in range(0, width, piece):
             if piece > 1:
                 b.emit("move", to, shifted(first, k), source, shifted(start, k), narrow=why, width=piece)

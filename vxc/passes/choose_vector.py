@@ -10,6 +10,7 @@ from vxc.analysis.forms import Atom, Form
 from vxc.analysis.offsets import Offsets, run_of, settled
 from vxc.analysis.vector_width import BYTES, MEMORY
 from vxc.ir.kernel import GLOBAL, Const, Inst, Value
+from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 
@@ -22,7 +23,16 @@ class Choice(NamedTuple):
     """Elements in a row, and why there is only 1, where it is worth saying."""
 
     elements: int
-    why: str = ""
+    why: Reason | None = None
+
+
+class _Run(NamedTuple):
+    """So many elements of `size` bytes follow one another; `whole`: as many as an access takes, two at least."""
+
+    size: int
+    elements: int
+    whole: bool
+    space: str
 
 
 def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, lanes: int, alone: bool) -> Choice:
@@ -35,7 +45,7 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     start, stop, step = (*loop.operands, Const(1))[:3]
     others = sorted({inst.op for inst in body if inst.op not in _ALLOWED and not OPS[inst.op].pure})
     if step != Const(1) or others:
-        return Choice(1, "atomics are of one element" if "atomic" in others else "")
+        return Choice(1, ("atomics",) if "atomic" in others else None)
     for inst in (loop, *body):
         offsets.define(inst)
     touched = {a.buffer.name: a.buffer for inst in body for a in accesses(inst)}
@@ -44,17 +54,16 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     if strange:
         return Choice(1)
     if not (alone or _apart(insts, inside)):
-        return Choice(1, "other parts of the kernel access what it writes, or write what it reads")
-    sizes = _consecutive(offsets, insts, inside, loop)
-    if not sizes:
+        return Choice(1, ("elsewhere",))
+    runs = _consecutive(offsets, insts, inside, loop)
+    if not runs:
         always = any(a.buffer.space in MEMORY for i in Regions.of(insts).level(inside) for a in accesses(insts[i]))
-        why = "no access follows the elements of an array" if always else "what it accesses depends on conditions"
-        return Choice(1, why) if touched else Choice(1)
-    elements = loop.attr("vector") or min(BYTES // min(sizes), WIDEST // max(sizes))
+        return Choice(1, ("no-run" if always else "conditions",)) if touched else Choice(1)
+    elements = loop.attr("vector") or _elements(runs)
     trips = len(range(start.value, stop.value)) if isinstance(start, Const) and isinstance(stop, Const) else None
     while elements > 1 and not loop.attr("vector") and (elements * len(body) > LENGTH or (trips is not None and elements * lanes > trips)):
         elements //= 2
-    return Choice(elements, "" if elements > 1 else "there is too little to do for each lane")
+    return Choice(elements, None if elements > 1 else ("little-work",))
 
 
 def choose_own(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range) -> int:
@@ -69,11 +78,20 @@ def choose_own(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: rang
         return 1
     if any(access.buffer.space == "fragment" for inst in body for access in accesses(inst)):
         return 1  # its elements are gone through as they are spread
-    sizes = _consecutive(offsets, insts, inside, loop)
+    sizes = {run.size for run in _consecutive(offsets, insts, inside, loop) if run.whole}
     elements = loop.attr("vector") or BYTES // max(sizes) if sizes else 1
     while elements > 1 and stop.value % elements:
         elements //= 2
     return elements
+
+
+def _elements(runs: set[_Run]) -> int:
+    """As many as the widest access takes of the smallest elements that go on for so long, or two of the largest. But no more than an access
+    takes in global memory, or than its elements go on for: so neighbouring lanes move whole sectors.
+    """
+    sizes = {run.size for run in runs if run.whole}
+    most = min(BYTES // min(sizes), WIDEST // max(sizes)) if sizes else max(run.elements for run in runs)
+    return min(most, max((run.elements for run in runs if run.space in GLOBAL), default=most))
 
 
 def _apart(insts: Sequence[Inst], inside: range) -> bool:
@@ -89,9 +107,9 @@ def _apart(insts: Sequence[Inst], inside: range) -> bool:
     return not meet(here, there) and not meet(there, here)
 
 
-def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: Inst) -> set[int]:
-    """Bytes of the elements that each iteration accesses and that follow one another from iteration to iteration; those under a condition
-    count where it is one of where the element lies, as that a tile ends at the end of an array.
+def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: Inst) -> set[_Run]:
+    """What each iteration accesses that follows one another from iteration to iteration; what is under a condition counts where it is one
+    of where the element lies, as that a tile ends at the end of an array.
     """
     index, found, regions = Atom(loop.result.name), set(), Regions.of(insts)
     made = {insts[i].result.name: insts[i] for i in inside if type(insts[i].result) is Value}
@@ -108,7 +126,10 @@ def _consecutive(offsets: Offsets, insts: Sequence[Inst], inside: range, loop: I
     for i in level:
         for access in accesses(insts[i]):
             if access.buffer.space in MEMORY and access.buffer.dtype.bits >= 8:
-                f = offsets.linear(access.buffer, access.box)
-                if run_of(f, index, max(2, BYTES // access.buffer.dtype.bytes)) is not None:
-                    found.add(access.buffer.dtype.bytes)
+                f, size = offsets.linear(access.buffer, access.box), access.buffer.dtype.bytes
+                most = max(2, BYTES // size)
+                lengths = (most >> k for k in range(most.bit_length() - 1))
+                length = next((n for n in lengths if run_of(f, index, n) is not None), 1)
+                if length > 1:
+                    found.add(_Run(size, length, length == most, access.buffer.space))
     return found

@@ -147,6 +147,9 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
     even = isinstance(limit, Const) and limit.value % across == 0
 
     def of(index: Scalar) -> Rewriter:
+        """What stands before the reduction may be emitted, and read, again: an iteration stores nothing until it has reduced, and a plain
+        row reads nothing that it writes.
+        """
         inner = Rewriter(b, ChainMap({loop.result: index}, rewriter.mapping))
         inner.copy_all(row.before)
         return inner

@@ -4,7 +4,8 @@ Before: stage=team; fragments are declared, loops are mapped. A fragment may hav
 After:  a fragment to whose elements only the threads that hold them store is spread over the threads: it has its `layout`, and so have
         the loops over it. Reads of others' elements are shuffles where one warp has them, else of a copy in shared memory. Any other
         fragment, and one that would take more than REGISTERS of a thread, lives in shared memory. Shared arrays with a `layout` of
-        the author's lie so. Raises E0235 for a layout that does not fit.
+        the author's lie so, and lanes take their elements in an order in which they do not meet in a bank, if there is one. Raises
+        E0235 for a layout that does not fit.
 
     fragment @f: f32[8, 32]                       fragment @f: f32[8, 32] {layout="[e] -> [e % 128, e // 128]"}
     %i = loop 0, 256 {.., map="lanes"}     ->     %i = loop 0, 256 {.., map="lanes"}
@@ -26,6 +27,7 @@ from vxc.layout.layout import flattened
 from vxc.pass_manager import Context, Pass
 from vxc.passes.exchange import Exchanges
 from vxc.passes.given_layouts import arranged, given_layouts, loops_of_the_author
+from vxc.passes.lane_order import in_order
 from vxc.passes.layout_choice import Choice, Chooser, too_large
 from vxc.passes.layout_roots import Layouts, shape_of
 
@@ -96,7 +98,7 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
 
 
 def run(plan: Plan, context: Context) -> Plan:
-    return plan.with_kernels([infer(arranged(kernel, context), context) for kernel in plan.kernels])
+    return plan.with_kernels([in_order(infer(arranged(kernel, context), context), context) for kernel in plan.kernels])
 
 
 INFER_LAYOUTS = Pass(

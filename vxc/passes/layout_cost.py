@@ -119,12 +119,21 @@ class Costs:
 
     def sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
         """Moved by one coming to an access to global memory, by all warps."""
+        return float(different(self._sectors(runs, buffer, box, WARP)).sum())
+
+    def fewest(self, runs: Runs, buffer: Buffer, box: Sequence[Operand]) -> float:
+        """The same if all threads made one request, but one at least for each warp."""
+        requests = different(self._sectors(runs, buffer, box, WARP)).any(axis=1).sum()
+        return float(max(requests, different(self._sectors(runs, buffer, box, self.ownership.threads)).sum()))
+
+    def _sectors(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lanes: int) -> np.ndarray:
+        """[requests of so many lanes, accesses of a request]: sectors, sorted."""
         numbers = self._numbers(runs, box, _strides(buffer))
-        sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE))
+        sectors = _warps(np.where(numbers < NOWHERE, numbers * buffer.dtype.bytes // SECTOR_BYTES, NOWHERE), lanes=lanes)
         in_a_row = runs.loops[-1].held.run
         if in_a_row > 1:  # one request, or several that find in the cache what the first brought
-            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * WARP)
-        return float(different(np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)).sum())
+            sectors = np.moveaxis(sectors, -3, -2).reshape(*sectors.shape[:-3], -1, in_a_row * lanes)
+        return np.sort(sectors.reshape(-1, sectors.shape[-1]), axis=1)
 
     def turns(self, at: int, buffer: Buffer, box: Sequence[Operand], layouts: Layouts) -> np.ndarray:
         """Of the banks, for an access to an array in shared memory, or to a tile that is there; for each way in which its rows may lie."""
@@ -139,6 +148,15 @@ class Costs:
             numbers = self._numbers(runs, box, _strides(buffer), np.int32)
             self._turns[key] = self.weight(at) * _turns(numbers, buffer, runs.loops[-1].held.run)
         return self._turns[key]
+
+    def phases(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lie: np.ndarray) -> np.ndarray:
+        """Cycles of each phase of an access, come to once, to a shared array whose elements lie in the places of `lie`."""
+        numbers = self._numbers(runs, box, _strides(buffer))
+        none = numbers.dtype.type(nowhere(numbers.dtype))
+        known = (numbers >= 0) & (numbers < len(lie))
+        first, size, _ = _requests(np.where(known, lie[np.where(known, numbers, 0)], none), buffer, runs.loops[-1].held.run)
+        byte = np.where(first < none, first * size, none)
+        return cycles(_warps(byte, none).reshape(-1, WARP), size)
 
     def exchange(self, tile: Buffer, where: Places, at: int) -> np.ndarray:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
@@ -165,22 +183,29 @@ def _strides(buffer: Buffer) -> list[int]:
     return sizes if buffer.strides else [prod(sizes[at + 1 :]) for at in range(len(sizes))]
 
 
-def _warps(x: np.ndarray, nothing: int | bool = NOWHERE) -> np.ndarray:
-    """[.., warps, 32] of [.., threads]; `nothing` is what threads have that there are not."""
-    missing = -x.shape[-1] % WARP
+def _warps(x: np.ndarray, nothing: int | bool = NOWHERE, lanes: int = WARP) -> np.ndarray:
+    """[.., warps, 32] of [.., threads], or of so many lanes each; `nothing` is what threads have that there are not."""
+    missing = -x.shape[-1] % lanes
     padded = np.concatenate([x, np.full((*x.shape[:-1], missing), nothing)], axis=-1) if missing else x
-    return padded.reshape(*padded.shape[:-1], -1, WARP)
+    return padded.reshape(*padded.shape[:-1], -1, lanes)
 
 
 def _turns(numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
     """Of accesses to these elements, `run` at a time where they follow one another in memory."""
-    size, row, none = buffer.dtype.bytes, buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
-    exists = numbers < none
+    row, none = buffer.shape[-1].value, numbers.dtype.type(nowhere(numbers.dtype))
+    first, size, together = _requests(numbers, buffer, run)
+    row = max(row // together, 1)
+    gaps = np.array([-(-gap // size) * size for gap in GAPS], first.dtype).reshape(-1, *[1] * first.ndim)
+    lie = np.where(first < none, first * size + first // row * gaps, none)
+    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)
+
+
+def _requests(numbers: np.ndarray, buffer: Buffer, run: int) -> tuple[np.ndarray, int, int]:
+    """Accesses to these elements, `run` at a time where they follow one another: their numbers, of so many bytes, of so many elements."""
+    size, none = buffer.dtype.bytes, numbers.dtype.type(nowhere(numbers.dtype))
     if run > 1:
-        first = numbers[..., :1, :]
+        first, exists = numbers[..., :1, :], numbers < none
         whole = (numbers - first == np.arange(run)[:, None]) & exists | ~exists
         if whole.all() and run * size in (2, 4, 8, WIDEST) and not (first[first < none] % run).any():
-            numbers, row, size, exists = first // run, max(row // run, 1), size * run, first < none
-    gaps = np.array([-(-gap // size) * size for gap in GAPS], numbers.dtype).reshape(-1, *[1] * numbers.ndim)
-    lie = np.where(exists, numbers * size + numbers // row * gaps, none)
-    return cycles(_warps(lie, none).reshape(-1, WARP), size).reshape(len(GAPS), -1).sum(axis=1).astype(float)
+            return np.where(first < none, first // run, none), size * run, run
+    return numbers, size, 1

@@ -34,6 +34,7 @@ from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.columns import lower_columns
 from vxc.passes.fragment_slots import Slotted, in_slots
+from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lined_reduce import Lines
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
@@ -243,7 +244,7 @@ class Threads:
             return None if how == "lanes" else team
         start, stop, step = (*map(rewriter, loop.operands), Const(1))[:3]
         width = loop.attr("lanes") if how == "teams" else 1
-        first = b.emit("floordiv", team.lane, width) if width > 1 else team.lane
+        first = b.emit("floordiv", team.lane, width) if width > 1 else first_of(b, loop, team.lane, team.group)
         own = b.emit("add", start, b.emit("mul", first, step))
         stride = b.emit("mul", step, team.group // width)
         inner = self._inner(loop, team) if how == "teams" else None
@@ -255,8 +256,9 @@ class Threads:
         """A loop over elements of which a lane may take several in a row: a block of them for the whole team after the other."""
         b, count = self.b, loop.attr("vector") * team.group
         start, stop = map(rewriter, loop.operands[:2])
+        lane = first_of(b, loop, team.lane, team.group)
         with b.loop(start, stop, count, kind="serial", name="o") as first:
-            with self._dealt(first, stop, team.lane, count, loop) as element:
+            with self._dealt(first, stop, lane, count, loop) as element:
                 self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
     def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, team: Team) -> None:
