@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vxc.layout.arrangement import Arrangement, arrangement
@@ -74,7 +74,12 @@ def elements(made: Held, threads: int) -> dict[tuple[int, int], int]:
     return found
 
 
+# Elements of threads 0 to 7: 0, 3, 6, 5, 1, 2, 7, 4; the first three go on by 3 each, and the fourth does not.
+BY_THREES = "[i, j] -> [(j // 2 % 2 ^ j // 4 % 2) + j // 4 % 2 * 2 + (j % 2 ^ j // 2 % 2 ^ j // 4 % 2) * 4, 0]"
+
+
 @given(exchanged())
+@example((BY_THREES, (1, 8), 32))
 def test_every_exchange_of_bits_is_counted(drawn):
     text, shape, threads = drawn
     assert problem(parse(text), shape, threads) is None
