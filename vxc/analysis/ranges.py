@@ -36,7 +36,7 @@ class Ranges:
         if f.value is not None:
             return f.value >= 0
         low = self.lowest(f)
-        return low is not None and all(c >= 0 for _, c in low.replace(self._from_least).terms)
+        return low is not None and (_no_negative(low) or _no_negative(low.replace(self._from_least)))
 
     def positive(self, f: Form) -> bool:
         return self.nonnegative(f - 1)
@@ -92,13 +92,13 @@ class Ranges:
     def _next(self, f: Form) -> Unknown | None:
         """What to eliminate next: digits and calls of loop indices, then indices, innermost first, then digits of dimensions."""
         unknowns = f.unknowns
-        nodes = {u for u in unknowns if not isinstance(u, Atom)}
-        varying = {u for u in nodes if any(a not in self.least for a in atoms_of(u))}
-        indices = [u for u in unknowns - nodes if u not in self.least]
+        nodes = [u for u in unknowns if type(u) is not Atom]
+        varying = [u for u in nodes if any(a not in self.least for a in atoms_of(u))]
+        indices = [u for u in unknowns if type(u) is Atom and u not in self.least]
         if indices and not varying:
-            order = {u: n for n, u in enumerate(self.bounds)} if len(indices) > 1 else {}
-            return max(indices, key=lambda u: order.get(u, -1))
-        return max(varying or nodes, key=lambda u: (u.depth, str(u)), default=None)
+            return next((u for u in reversed(self.bounds) if u in indices), indices[0]) if len(indices) > 1 else indices[0]
+        found = varying or nodes
+        return max(found, key=lambda u: (u.depth, str(u))) if len(found) > 1 else found[0] if found else None
 
     def _eliminate(self, f: Form, u: Unknown) -> Form | None:
         """A form nowhere above `f` and without `u`."""
@@ -146,6 +146,14 @@ class Ranges:
         """The range of a form as integers, where its ends are constants."""
         low, high = self.lowest(f), self.highest(f)
         return (None if low is None else low.value), (None if high is None else high.value)
+
+
+def _no_negative(f: Form) -> bool:
+    """Whether no coefficient is below 0."""
+    for _, c in f.terms:
+        if c < 0:
+            return False
+    return True
 
 
 def _single(f: Form) -> list[Unknown]:
