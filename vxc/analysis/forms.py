@@ -2,16 +2,16 @@
 
 `N * i + j // 4 - 1` is the form {(N, i): 1, (div(j, 4),): 1, (): -1}. A monomial is a tuple of unknowns: an `Atom` (a loop
 index, a dimension, a scalar, a value that only the run knows), a `Digit` (floor quotient or modulus: one digit of a mixed
-radix number) or a `Call` (any other pure operation). Equal forms are equal objects in every run: they hash by content.
+radix number) or a `Call` (any other pure operation). Equal forms are equal objects in every run: they hash by content. Unknowns are
+named tuples, which hash and compare without a line of Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 from math import gcd
 from operator import is_
-from typing import Union
+from typing import NamedTuple, Union
 
 from vxc.dtypes import I64, DType
 from vxc.record import value
@@ -19,8 +19,7 @@ from vxc.record import value
 MAX_TERMS, MAX_DEGREE, MAX_DEPTH, MAX_COEFFICIENT = 24, 4, 6, 1 << 40  # beyond these a value is just an unknown
 
 
-@value
-class Atom:
+class Atom(NamedTuple):
     """An unknown value of the IR, by name; `side` 1 and 2 tell two iterations apart."""
 
     name: str
@@ -28,37 +27,29 @@ class Atom:
 
     depth = 0
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     def __str__(self) -> str:
         return self.name
 
 
-@value
-class Digit:
+class Digit(NamedTuple):
     """`arg // by` (kind 'div') or `arg % by` (kind 'mod'), floored; `by` is positive or a dimension."""
 
     kind: str
     arg: Form
     by: Form
-    depth: int = field(default=1, compare=False)
-
-    def __hash__(self) -> int:
-        return hash((self.arg.terms, self.by.terms))
+    depth: int = 1
 
     def __str__(self) -> str:
         return f"{_bracketed(self.arg)} {'//' if self.kind == 'div' else '%'} {_bracketed(self.by)}"
 
 
-@value
-class Call:
+class Call(NamedTuple):
     """Operation `op` of semantics.SCALAR_OPS (or 'cast') on operands of `dtype`."""
 
     op: str
     args: tuple[Form, ...]
     dtype: DType
-    depth: int = field(default=1, compare=False)
+    depth: int = 1
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(map(str, self.args))})"
@@ -114,7 +105,7 @@ class Form:
         return self._plus(other, 1)
 
     def _plus(self, other: Form | int, sign: int) -> Form:
-        added = form(other).terms
+        added = other.terms if type(other) is Form else form(other).terms
         if not added:
             return self
         terms = dict(self.terms)
@@ -123,15 +114,16 @@ class Form:
         return Form.of(terms)
 
     def __neg__(self) -> Form:
-        return Form(frozenset((m, -c) for m, c in self.terms))
+        return Form(frozenset([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Form | int) -> Form:
         return self._plus(other, -1)
 
     def __mul__(self, other: Form | int) -> Form:
         other = form(other)
-        if other.value is not None:
-            return Form(frozenset([(m, c * other.value) for m, c in self.terms])) if other.terms else ZERO
+        by = other.value
+        if by is not None:
+            return self if by == 1 else Form(frozenset([(m, c * by) for m, c in self.terms])) if by else ZERO
         terms: dict[Monomial, int] = {}
         for m, c in self.terms:
             for n, d in other.terms:
@@ -144,16 +136,16 @@ class Form:
         terms: dict[Monomial, int] = {}
         for m, c in self.terms:
             if unknown in m:
-                rest = list(m)
-                rest.remove(unknown)
+                at = m.index(unknown)
+                rest = m[:at] + m[at + 1 :]
                 if unknown in rest:
                     return None
-                terms[tuple(rest)] = c
+                terms[rest] = c
         return Form.of(terms) if terms else ZERO
 
     def without(self, unknown: Unknown) -> Form:
         """The terms in which an unknown does not occur."""
-        return Form(frozenset((m, c) for m, c in self.terms if unknown not in m))
+        return Form(frozenset([(m, c) for m, c in self.terms if unknown not in m]))
 
     def replace(self, new: Callable[[Unknown], Form | None]) -> Form:
         """The form with unknowns replaced where `new` gives a form; digits and calls are rebuilt around replaced arguments."""
@@ -216,8 +208,13 @@ def call(op: str, args: Iterable[Form], dtype: DType = I64) -> Form:
 
 def manageable(f: Form) -> bool:
     """False for a form that has grown past what is worth following."""
-    small = all(len(m) <= MAX_DEGREE and abs(c) <= MAX_COEFFICIENT for m, c in f.terms)
-    return small and len(f.terms) <= MAX_TERMS and f.depth <= MAX_DEPTH
+    for m, c in f.terms:
+        if len(m) > MAX_DEGREE or not -MAX_COEFFICIENT <= c <= MAX_COEFFICIENT:
+            return False
+        for u in m:
+            if u.depth > MAX_DEPTH:
+                return False
+    return len(f.terms) <= MAX_TERMS
 
 
 def split(f: Form, by: Form) -> tuple[Form, Form]:

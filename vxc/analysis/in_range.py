@@ -8,8 +8,9 @@ array is known where sizes are found for which it does. `analysis/bounds.py` fin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -27,6 +28,7 @@ from vxc.record import record
 _ROWS = 1 << 20  # executions looked at to find one that leaves
 
 Outside = tuple[dict[str, int], int]  # sizes, and an index outside of the extent
+Guards = tuple[tuple[Form, bool], ...]  # conditions, and whether they hold
 Bounds = dict[Unknown, tuple["Form | None", "Form | None"]]
 
 
@@ -53,7 +55,7 @@ def unproven(facts: KernelFacts) -> Iterator[Unproven]:
     of_the_caller = [access for access in facts.accesses if access.buffer.space == "param"]
     for x in chain.from_iterable(_open(facts, of_the_caller)):
         index = x.access.indices[x.dimension]
-        inner = _inner(facts, x.access)
+        inner = _inner(facts, x.access.loops)
         seen = _leaving(facts, x.access, index, x.extent)
         yield replace(x, lowest=inner.lowest(index), highest=inner.highest(index), seen=seen)
 
@@ -64,8 +66,8 @@ def doubted(facts: KernelFacts, accesses: Iterable[Access]) -> set[int]:
     return {at for x in firsts if x for at in facts.places[x.access]}
 
 
-def _inner(facts: KernelFacts, access: Access) -> Ranges:
-    return access.loops[-1].ranges if access.loops else facts.ranges
+def _inner(facts: KernelFacts, loops: Sequence[LoopFact]) -> Ranges:
+    return loops[-1].ranges if loops else facts.ranges
 
 
 def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...] = DEPTHS) -> Iterator[Iterator[Unproven]]:
@@ -75,12 +77,17 @@ def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...
     def one_name(f: Form) -> Form:
         return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
 
-    def of(access: Access) -> Iterator[Unproven]:
-        inner = _inner(facts, access)
+    @cache
+    def inside(loops: tuple[LoopFact, ...], guards: Guards) -> tuple[Ranges, Facts]:
+        """What is known, and what is not negative, in some loops and conditions."""
+        inner = _inner(facts, loops)
         known = Ranges({**only_run, **inner.bounds}, inner.least)
-        given = tuple(map(one_name, _given(facts, access, known)))
+        given = tuple(map(one_name, _given(facts, loops, guards, known)))
         known = with_sizes(known, given)
-        known = Ranges(_with_found(facts, known, given), known.least)
+        return Ranges(_with_found(facts, known, given), known.least), given
+
+    def of(access: Access) -> Iterator[Unproven]:
+        known, given = inside(access.loops, access.guards)
         for d, (index, extent) in enumerate(zip(access.indices, facts.extents[access.buffer.name])):
             x = one_name(index)
             below, above = (not proved(room, known, given, depths) for room in (x, extent - 1 - x))
@@ -93,10 +100,10 @@ def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...
 # ---- what is known ---------------------------------------------------------------------------------------------------
 
 
-def _given(facts: KernelFacts, access: Access, known: Ranges) -> Facts:
-    """What is not negative where the access runs: by the conditions around it, innermost first, and by its loops."""
-    conditions = said(access.guards, known, facts.chosen)
-    return (*conditions, *(fact for loop in reversed(access.loops) for fact in _by_loop(loop)))
+def _given(facts: KernelFacts, loops: Sequence[LoopFact], guards: Guards, known: Ranges) -> Facts:
+    """What is not negative in loops and conditions: by the conditions, innermost first, and by the loops."""
+    conditions = said(guards, known, facts.chosen)
+    return (*conditions, *(fact for loop in reversed(loops) for fact in _by_loop(loop)))
 
 
 def _by_loop(loop: LoopFact) -> tuple[Form, ...]:

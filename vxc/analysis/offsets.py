@@ -49,12 +49,12 @@ class Offsets:
             found = rule(self, *inst.operands) if rule else None
         if found is not None and manageable(found):
             self.forms[result.name] = found
-            named = [x.name for x in inst.operands if type(x) is Value] if self.divisors else ()
-            used = frozenset().union(*(self.divisors.get(name, ()) for name in named))
-            if inst.op == "mod" and type(inst.operands[1]) is Value:
-                used |= {inst.operands[1].name}
-            if used:
-                self.divisors[result.name] = used
+            divides = inst.op == "mod" and type(inst.operands[1]) is Value
+            if self.divisors or divides:
+                used = frozenset().union(*(self.divisors.get(x.name, ()) for x in inst.operands if type(x) is Value))
+                used |= {inst.operands[1].name} if divides else frozenset()
+                if used:
+                    self.divisors[result.name] = used
 
     def remainder(self, a: Operand, b: Operand) -> Form | None:
         positive = b.value > 0 if type(b) is Const else b.name in self.params

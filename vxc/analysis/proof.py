@@ -84,7 +84,8 @@ def _weaker(goal: Goal, ranges: Ranges) -> Iterator[tuple[Goal, ...]]:
 
 def _multiples(f: Form, g: Form, ranges: Ranges) -> Iterator[Form]:
     """How often to take g from f so that an unknown goes: not negative."""
-    for u in sorted(g.unknowns & f.unknowns, key=str):
+    both = g.unknowns & f.unknowns
+    for u in sorted(both, key=str) if len(both) > 1 else both:
         there, here = f.coefficient(u), g.coefficient(u)
         if there is None or here is None or not here.value:
             continue

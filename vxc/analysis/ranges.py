@@ -9,6 +9,7 @@ interval of numbers for each value of a kernel, at any stage.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, digit, form, split
 from vxc.record import record
@@ -36,7 +37,7 @@ class Ranges:
         if f.value is not None:
             return f.value >= 0
         low = self.lowest(f)
-        return low is not None and all(c >= 0 for _, c in low.replace(self._from_least).terms)
+        return low is not None and (_no_negative(low) or _no_negative(low.replace(self._from_least)))
 
     def positive(self, f: Form) -> bool:
         return self.nonnegative(f - 1)
@@ -46,7 +47,17 @@ class Ranges:
         return None if low is None else -low
 
     def lowest(self, f: Form) -> Form | None:
-        """A lower bound over dimensions alone, or None."""
+        """A lower bound over dimensions alone, or None. Looked for once: proofs ask for the same bounds again and again."""
+        if f.terms not in self._lowest:
+            self._lowest[f.terms] = self._eliminated(f)
+        return self._lowest[f.terms]
+
+    @cached_property
+    def _lowest(self) -> dict[frozenset, Form | None]:
+        """By the terms of a form, its lower bound."""
+        return {}
+
+    def _eliminated(self, f: Form) -> Form | None:
         for _ in range(_STEPS):
             unknown = self._next(f)
             if unknown is None:
@@ -91,14 +102,19 @@ class Ranges:
 
     def _next(self, f: Form) -> Unknown | None:
         """What to eliminate next: digits and calls of loop indices, then indices, innermost first, then digits of dimensions."""
-        unknowns = f.unknowns
-        nodes = {u for u in unknowns if not isinstance(u, Atom)}
-        varying = {u for u in nodes if any(a not in self.least for a in atoms_of(u))}
-        indices = [u for u in unknowns - nodes if u not in self.least]
+        indices, nodes = [], []
+        for m, _ in f.terms:
+            for u in m:
+                if type(u) is not Atom:
+                    nodes.append(u)
+                elif u not in self.least:
+                    indices.append(u)
+        varying = [u for u in nodes if any(a not in self.least for a in atoms_of(u))]
         if indices and not varying:
-            order = {u: n for n, u in enumerate(self.bounds)} if len(indices) > 1 else {}
-            return max(indices, key=lambda u: order.get(u, -1))
-        return max(varying or nodes, key=lambda u: (u.depth, str(u)), default=None)
+            return next((u for u in reversed(self.bounds) if u in indices), indices[0]) if len(indices) > 1 else indices[0]
+        depth = max([u.depth for u in varying or nodes], default=0)
+        deepest = [u for u in varying or nodes if u.depth == depth]
+        return max(deepest, key=str) if len(deepest) > 1 else deepest[0] if deepest else None
 
     def _eliminate(self, f: Form, u: Unknown) -> Form | None:
         """A form nowhere above `f` and without `u`."""
@@ -146,6 +162,14 @@ class Ranges:
         """The range of a form as integers, where its ends are constants."""
         low, high = self.lowest(f), self.highest(f)
         return (None if low is None else low.value), (None if high is None else high.value)
+
+
+def _no_negative(f: Form) -> bool:
+    """Whether no coefficient is below 0."""
+    for _, c in f.terms:
+        if c < 0:
+            return False
+    return True
 
 
 def _single(f: Form) -> list[Unknown]:

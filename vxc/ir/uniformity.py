@@ -19,6 +19,7 @@ from vxc.semantics import SCALAR_OPS
 BLOCK = 0  # the span of what is the same in every thread of the block
 
 _STORES = frozenset(("store", "atomic", "extern", "reduce", "move"))
+_CHANGES = _STORES | {*TERMINATES}
 _SHUFFLES = frozenset(("shfl_xor", "shfl_up", "shfl_idx"))
 _QUOTIENTS = frozenset(("thread_index", "floordiv", "tdiv", "shr", "cast"))
 _PLAIN = frozenset(SCALAR_OPS) - _QUOTIENTS  # the result follows from the operands and nothing else
@@ -67,15 +68,14 @@ def _causes(insts: Sequence[Inst], regions: Regions, asked: Iterable[int]) -> li
     todo = [p for p in {regions.parent[i] for i in asked} if p >= 0]
     if not todo:
         return []
-    made: dict[str, list[int]] = {}  # by the name of a value, cell or local array: what says what it holds
+    made = {inst.result.name: i for i, inst in enumerate(insts) if type(inst.result) is Value}
+    stored: dict[str, list[int]] = {}  # by the name of a cell or local array
     leave: dict[int, list[int]] = {}  # loop -> what leaves it
-    for i, inst in enumerate(insts):
-        if type(inst.result) is Value:
-            made[inst.result.name] = [i]
-        if inst.op in _STORES and _is_private(inst.operands):
-            made.setdefault(inst.operands[0].name, []).append(i)
-        elif inst.op in TERMINATES:
+    for i, inst in [(i, inst) for i, inst in enumerate(insts) if inst.op in _CHANGES]:
+        if inst.op in TERMINATES:
             leave.setdefault(regions.innermost(i, LOOPS), []).append(i)
+        elif _is_private(inst.operands):
+            stored.setdefault(inst.operands[0].name, []).append(i)
     found: set[int] = set()
     while todo:
         i = todo.pop()
@@ -86,8 +86,10 @@ def _causes(insts: Sequence[Inst], regions: Regions, asked: Iterable[int]) -> li
             todo.append(regions.parent[i])
         todo += leave.get(i, ())
         for x in insts[i].operands:
-            if type(x) is not Const:
-                todo += made.get(x.name, ())
+            if type(x) is Value:
+                todo += [made[x.name]] if x.name in made else ()
+            elif type(x) is Buffer:
+                todo += stored.get(x.name, ())
     return sorted(found)
 
 

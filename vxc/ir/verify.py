@@ -37,7 +37,7 @@ from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
 from vxc.ir.rules import OWN, Body, rules_at, shape_problem
-from vxc.ir.walk import OPENERS, RegionError, Regions
+from vxc.ir.walk import MARKS, RegionError, Regions
 
 # as in grammar/vxir.lark, which a test compares
 NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")
@@ -83,10 +83,11 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
     if not before or not _same_calls(plan, before):
         found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
+    read = {word for other in kernels for word in other.done}
     for kernel in plan.kernels:
         if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
             found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
-        found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel)]
+        found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _kernel_header(kernel, read)]
         changed = next((places for other in kernels if (places := _changed(kernel, other)) is not None), None)
         if changed is not None:
             found += _alone(kernel, changed)
@@ -109,12 +110,11 @@ def _changed(kernel: Kernel, other: Kernel) -> list[int] | None:
     around = kernel.stage == other.stage and bool(kernel.done) == bool(other.done) and _identical(kernel.params, other.params)
     if not around or len(kernel.insts) != len(other.insts) or not _alike(kernel.attrs, other.attrs):
         return None
-    changed = []
-    for i, (a, b) in enumerate(zip(kernel.insts, other.insts)):
-        if a is not b:
-            if a.op != b.op or a.result is not b.result or not _identical(a.operands, b.operands) or not _alike(a.attrs, b.attrs):
-                return None
-            changed.append(i)
+    changed = [i for i, same in enumerate(map(is_, kernel.insts, other.insts)) if not same]
+    for i in changed:
+        a, b = kernel.insts[i], other.insts[i]
+        if a.op != b.op or a.result is not b.result or not _identical(a.operands, b.operands) or not _alike(a.attrs, b.attrs):
+            return None
     return changed
 
 
@@ -143,9 +143,10 @@ def _body(
 ) -> Iterator[Problem]:
     """The problems of entries, or of a kernel's instructions, of which those with ids in `seen` were sound by themselves at this stage."""
     name = kernel.name if kernel else ""
-    unknown = [Problem(name, i, "E0502", f"there is no opcode `{inst.op}`") for i, inst in enumerate(insts) if inst.op not in OPS]
-    if unknown:
-        yield from unknown
+    if not OPS.keys() >= {inst.op for inst in insts}:
+        for i, inst in enumerate(insts):
+            if inst.op not in OPS:
+                yield Problem(name, i, "E0502", f"there is no opcode `{inst.op}`")
         return
     try:
         regions = Regions.of(insts)
@@ -155,11 +156,12 @@ def _body(
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts, seen))
-    for i, inst in enumerate(insts):
+    asked = [(i, inst, found) for i, inst in enumerate(insts) if (found := (again if id(inst) in seen else rules)[inst.op]) or i in broken]
+    for i, inst, found in asked:
         if i in broken:
             yield Problem(name, i, *broken[i])
             continue
-        for code, rule, _, alone in (again if id(inst) in seen else rules)[inst.op]:
+        for code, rule, _, alone in found:
             wrong = rule(stage, inst) if alone else rule(body, i, inst)
             if wrong:
                 yield Problem(name, i, code, wrong)
@@ -186,13 +188,15 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collec
                 if known is not used and known != used:
                     yield i, ("E0512", f"{used} is used, but {_OTHER if known else _UNDEFINED}")
                     break
-        if op in ("end", "else"):
-            for name in frames.pop():
-                visible.pop(name, None)
-            opener = opened.pop()
-        if op == "else" or op in OPENERS:
-            frames.append([])
-            opened.append(opener if op == "else" else inst)
+        if op in MARKS:
+            opener = inst
+            if op in ("end", "else"):
+                for name in frames.pop():
+                    visible.pop(name, None)
+                opener = opened.pop()
+            if op != "end":
+                frames.append([])
+                opened.append(opener)
         if result is None:
             continue
         name = result.name
@@ -214,13 +218,14 @@ def _plan_header(plan: Plan, before: Plan | None) -> Iterator[str]:
     yield from (f"{p} of a plan has space {p.space!r}" for p in plan.buffers if p.space != "param")
 
 
-def _kernel_header(kernel: Kernel) -> Iterator[str]:
+def _kernel_header(kernel: Kernel, read: Collection[str]) -> Iterator[str]:
+    """`read` are words that can be read back."""
     if kernel.stage not in STAGES:
         yield f"`{kernel.stage}` is no stage, which are {', '.join(STAGES)}"
     given = [name for name, _ in kernel.attrs]
     if given != sorted(set(given)):
         yield "the attributes of the kernel are not in name order, each once"
-    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if not WORD.fullmatch(word))
+    yield from (f"`{word}` cannot be read back" for word in (*kernel.done, *given) if word not in read and not WORD.fullmatch(word))
 
 
 def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:

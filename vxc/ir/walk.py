@@ -14,7 +14,10 @@ from vxc.record import record
 
 LOOPS = ("loop", "while")  # what break and continue leave
 OPENERS = frozenset(op for op, row in OPS.items() if row.opens)
-_PLAIN = frozenset(op for op, row in OPS.items() if not any(kind[-1] in "?*" for kind in row.operands))
+MARKS = OPENERS | {"else", "end"}  # what begins or ends a region
+_ROWS = {op: row.operands for op, row in OPS.items()}
+_PLAIN = frozenset(op for op, row in _ROWS.items() if not any(kind[-1] in "?*" for kind in row))
+_LOOKED_AT = {op: 0 if "idx*" not in row else 1 if row.count("idx*") == 1 and row[1] == "idx*" else None for op, row in _ROWS.items()}
 
 
 class RegionError(ValueError):
@@ -42,31 +45,31 @@ class Regions:
     @classmethod
     def of(cls, insts: Sequence[Inst]) -> Regions:
         """Raises RegionError where they do not match."""
-        end, other, parent = list(range(len(insts))), [-1] * len(insts), [-1] * len(insts)
+        end, other, parent = list(range(len(insts))), [-1] * len(insts), []
         open_: list[int] = []
         here = -1  # the innermost that is open
-        for i, inst in enumerate(insts):
-            op = inst.op
-            if op == "end" or op == "else":
-                if not open_:
-                    raise RegionError(i, f"`{op}` without an open region")
-                opener = open_.pop()
-                parent[i] = parent[opener]
-                if op == "else":
-                    if insts[opener].op != "if" or other[opener] >= 0:
-                        raise RegionError(i, "`else` outside the first arm of an `if`")
-                    other[opener] = i
-                    open_.append(opener)
-                else:
-                    end[opener] = i
-                    if other[opener] >= 0:
-                        end[other[opener]] = i
-                here = open_[-1] if open_ else -1
-                continue
-            parent[i] = here
+        for i, op in [(i, inst.op) for i, inst in enumerate(insts) if inst.op in MARKS]:
+            parent += [here] * (i - len(parent))  # of what stands between two marks
             if op in OPENERS:
+                parent.append(here)
                 open_.append(i)
                 here = i
+                continue
+            if not open_:
+                raise RegionError(i, f"`{op}` without an open region")
+            opener = open_.pop()
+            parent.append(parent[opener])
+            if op == "else":
+                if insts[opener].op != "if" or other[opener] >= 0:
+                    raise RegionError(i, "`else` outside the first arm of an `if`")
+                other[opener] = i
+                open_.append(opener)
+            else:
+                end[opener] = i
+                if other[opener] >= 0:
+                    end[other[opener]] = i
+            here = open_[-1] if open_ else -1
+        parent += [here] * (len(insts) - len(parent))
         if open_:
             raise RegionError(open_[-1], f"`{insts[open_[-1]].op}` without its `end`")
         return cls(insts, tuple(end), tuple(other), tuple(parent))
@@ -123,16 +126,18 @@ def operand_kinds(op: str, operands: Sequence) -> tuple[str, ...] | None:
 
     An index of a buffer has kind 'index'. The operands are looked at only for the rank of a buffer.
     """
-    row = OPS[op].operands
     if op in _PLAIN:
+        row = _ROWS[op]
         return row if len(row) == len(operands) else None
-    ranks = tuple([len(x.shape) if type(x) is Buffer else -1 for x in operands]) if "idx*" in row else ()
-    return _resolved(row, len(operands), ranks)
+    return _resolved(op, len(operands), *[len(x.shape) if type(x) is Buffer else -1 for x in operands[: _LOOKED_AT[op]]])
 
 
 @cache
-def _resolved(row: tuple[str, ...], given: int, ranks: tuple[int, ...]) -> tuple[str, ...] | None:
-    """Kinds for so many operands; of a row with `idx*`, `ranks` are those of the buffers, -1 at any other operand."""
+def _resolved(op: str, given: int, *ranks: int) -> tuple[str, ...] | None:
+    """Kinds for so many operands; of a row with `idx*`, `ranks` are those of the buffers (as far as they are looked at), -1 at any other
+    operand.
+    """
+    row = _ROWS[op]
     kinds: list[str] = []
     for at, kind in enumerate(row):
         fixed_after = sum(k[-1] not in "?*" for k in row[at + 1 :])
