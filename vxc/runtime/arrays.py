@@ -109,11 +109,39 @@ def _of_interface(array: Any, name: str) -> ArrayView:
                 help="pass a NumPy array or anything with `__cuda_array_interface__` (torch, CuPy, PyCUDA GPUArray, Numba, JAX)",
             )
         )
+    if interface.get("mask") is not None:
+        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
+        raise VxcError(Diagnostic("E0703", message, help="pass an array without the mask, its elements filled in"))
     ptr, readonly = interface["data"]
-    dtype = np.dtype(interface["typestr"])
-    strides, stream = interface.get("strides"), interface.get("stream")
-    stream = None if stream is None else operator.index(stream)
-    return _view(name, operator.index(ptr or 0), interface["shape"], strides, dtype, bool(readonly), "cuda", stream)
+    dtype = np.dtype(_some(interface["typestr"]))
+    if dtype.kind != "V" and from_numpy(dtype) is None:
+        raise unread(name, dtype)
+    shape = tuple(map(operator.index, interface["shape"]))
+    given, stream = interface.get("strides"), interface.get("stream")
+    strides = None if given is None else tuple(map(operator.index, given))
+    check_lies(shape, strides)
+    stream = None if stream is None else _word(stream)
+    return _view(name, _word(ptr or 0), shape, strides, dtype, bool(readonly), "cuda", stream)
+
+
+def check_lies(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    """Raises ValueError for what is no shape, and for strides of another number of dimensions."""
+    if min(shape, default=0) < 0 or strides is not None and len(strides) != len(shape):
+        raise ValueError(f"its shape is {shape}, its strides are {strides}")
+
+
+def _some(value: Any) -> Any:
+    if value is None:  # which NumPy takes for float64
+        raise TypeError("its typestr is None")
+    return value
+
+
+def _word(value: Any) -> int:
+    """An address or handle. Raises ValueError for an int that is none."""
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{number:#x} is no address and no handle")
+    return number
 
 
 @contextmanager
@@ -124,7 +152,7 @@ def reading(array: Any, name: str) -> Iterator[None]:
     except VxcError:
         raise
     except Exception as error:
-        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {error})"
+        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {' '.join(str(error).split())})"
         hint = "pass an array that fulfils its protocol, and whose memory was not freed"
         raise VxcError(Diagnostic("E0703", message, help=hint)) from None
 
