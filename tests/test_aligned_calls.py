@@ -6,13 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from cli_tool import SAMPLES
 from fake_cuda import EMPTY, GPUArray, Tensor
 
 import vxc
 from vxc.api.compiling import Specialiser, signatures
 from vxc.api.specialise import Recipe
 from vxc.diag import VxcError
-from vxc.dtypes import F16, F32
+from vxc.dtypes import F16, F32, U8
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
@@ -21,6 +22,10 @@ ROWS = "kernel rows(x: f32[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(
 COLUMN = "kernel column(x: f32[M, N], out y: f32[N]) { parallel j in N { y[j] = x[0, j]; } }"
 HALVES = "kernel halves(x: f32[M, N], out y: f32[M, N // 2]) { parallel i in M, j in N // 2 { y[i, j] = x[i, 2 * j]; } }"
 STEPS = "kernel steps(x: f32[M, N], n: i32, out y: f32[n, N]) { parallel i in n, j in N { y[i, j] = x[0, j]; } }"
+PACKED = (
+    "kernel packed<W = 16>(x: u8[N, K // 16, W // 2], out w: f16[N, K]) {"
+    " parallel i in N, j in K { w[i, j] = x[i, j // 16, j % 16 // 2] as f16; } }"
+)
 CHAIN = """
 kernel scale(x: f32[M, N], out y: f32[M, N]) { parallel i in M { y[i] = x[i] / sum(x[i]); } }
 program chain(x: f32[M, N], out y: f32[M, N]) { local w: f32[M, N]; scale(x, w); scale(w, y); }
@@ -110,6 +115,7 @@ def test_a_call_that_is_bound_keeps_its_way(torch):
     k = vxc.kernel(DOUBLE)
     pairs = [(Tensor(at(byte, 40)), Tensor(at(0, 40))) for byte in (0, 4)]
     calls = [k.bind(x, y) for x, y in pairs]
+    assert all(repr(call).startswith(f"<function {k.name}.bind(..) at 0x") for call in calls)
     for turn in range(3):
         for (x, y), call in zip(pairs, calls):
             x.array[:] = turn
@@ -191,9 +197,26 @@ def specialised(text: str, strides=None, dtype=F32, shape=(4, 8), ptr=0, **more)
     (HALVES, {}, {"x": True}),  # how long the rows of y are does not stand there
     (STEPS, {}, {"x": True, "y": True}),
     (ROWS.replace("f32[M, N]", "f32[M, 8]"), {}, {"x": True, "s": True}),
+    (PACKED, {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),  # rows of 32 bytes, and of 8, a constant
+    (PACKED, {"shape": (3, 5, 8), "dtype": U8}, {"x": False}),
+    (PACKED.replace("W // 2]", "ceildiv(W, 2)]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),
+    (PACKED.replace("W // 2]", "min(16, ceildiv(W, 2))]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": False}),  # not looked into
+    (PACKED.replace("W // 2]", "8 # , N,\n]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),
+    (PACKED.replace("K // 16", "5").replace("W // 2", "N // 6"), {"shape": (3, 5, 8), "dtype": U8}, {"x": False}),
+    (PACKED.replace("K // 16", "5").replace("W // 2", "N // 6"), {"shape": (3, 5, 16), "dtype": U8}, {"x": True}),
 ])  # fmt: skip
 def test_which_arrays_are_known_to_lie_how(text, given, expected):
     assert specialised(text, **given) == expected
+
+
+@pytest.mark.parametrize("how", ["parallel", "copy"])
+def test_sizes_that_follow_from_generics_are_constants(how):
+    """Rows of 128 bytes, of which the declaration has 16 // 2 last."""
+    kernel = getattr(vxc.load(SAMPLES / f"dequant_u4_{how}.vx"), f"dequant_u4_{how}")
+    made = kernel.compile(b=vxc.ShapeDtype((24, 12, 16, 8), "u8"), w=vxc.ShapeDtype((384, 192), "f16"), target="sm_90a")
+    assert "load b, global memory: 16 bytes a thread at a time; " in made.explain()
+    b, w = np.arange(24 * 12 * 16 * 8, dtype=np.uint8).reshape(24, 12, 16, 8), np.zeros((384, 192), np.float16)
+    assert kernel(b, w, device="cpu")[1, 3] == b[0, 0, 1, 1] >> 4
 
 
 def test_a_shape_that_contradicts_is_refused_as_before(torch):

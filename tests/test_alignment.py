@@ -129,7 +129,7 @@ def test_the_interpreter_places_arrays_so_and_refuses_others():
     assert message(error) == "E0706 argument `x` starts at an address that is no multiple of 16 bytes, for which this was compiled"
     with pytest.raises(VxcError) as error:
         run_flat(made.plan, {"x": x[:, :6]}, {})
-    assert message(error) == "E0706 N is 6, and rows of `x` begin at multiples of 16 bytes where it is one of 4"
+    assert message(error) == "E0706 `x` is compiled for rows that begin at multiples of 16 bytes, so N has to be a multiple of 4, and is 6"
 
 
 def test_launching_refuses_others(cuda):
@@ -150,5 +150,5 @@ def test_launching_refuses_others(cuda):
     assert message(error) == "E0706 argument `x` starts at an address that is no multiple of 16 bytes, for which this was compiled"
     with pytest.raises(VxcError) as error:
         launch(kernel, {"x": device(memory[:30].reshape(5, 6)), "s": device(s)}, stream=0)
-    assert message(error) == "E0706 N is 6, and rows of `x` begin at multiples of 16 bytes where it is one of 4"
+    assert message(error) == "E0706 `x` is compiled for rows that begin at multiples of 16 bytes, so N has to be a multiple of 4, and is 6"
     launch(kernel, {"x": device(x), "s": device(s)}, stream=0)

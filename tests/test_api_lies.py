@@ -169,3 +169,9 @@ def test_whether_an_array_is_aligned_is_true_or_false():
 def test_a_target_has_a_name(name):
     with pytest.raises(vxc.VxcError, match='pass a str such as "sm_90a"'):
         vxc.target(name)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a(q: f32[2]) { } kernel b", "1", "a\n"])
+def test_a_line_has_a_name_that_is_one(name):
+    with pytest.raises(vxc.CompileError, match="the `name` of vxc.elementwise is .*, and kernels are called as variables are"):
+        vxc.elementwise("x: f32 -> f32", "x", name=name)

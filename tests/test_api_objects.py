@@ -168,7 +168,7 @@ def test_binding_checks_also_where_no_device_is_needed_yet(arguments, words, dev
 def test_a_bound_call_on_the_host_is_repeated():
     x = floats(3)
     b = vxc.kernel(SCALE).bind(x, 2.0, device="cpu")
-    assert b().tolist() == [0, 2, 4]
+    assert b().tolist() == [0, 2, 4] and repr(b).startswith("<function scale.bind(..) at 0x")
     x += 1
     assert b().tolist() == [2, 4, 6]
 

@@ -229,20 +229,31 @@ def test_a_call_that_is_wrong_is_refused_in_one_paragraph(case):
     "signature, expression, said",
     [
         ("x: f32", "x", "E0107.*`x: f32` is no signature"),
-        ("x: f32 -> f32", ("x", "x"), "E0107.*has 1 outputs, and there are 2 expressions"),
+        ("x: f32 -> f32", ("x", "x"), "E0107.*has 1 output, and there are 2 expressions$"),
+        ("x: f32 -> f32, f32", "x", "E0107.*has 2 outputs, and there is 1 expression$"),
+        ("x: f32 -> f32", (), "E0107.*has 1 output, and there are no expressions$"),
+        ("x: f32, x: f32 -> f32", "x * x", "E0107.*has two parameters of the name `x`\n.*give each its own"),
+        ("x: f32 -> s: f32, s: f32", ("x", "x"), "E0107.*has two parameters of the name `s`\n.*give each its own"),
+        ("x: f32 -> x: f32", "x * x", "E0107.*has two parameters of the name `x`\n.*`x` is an input"),
+        ("x: f32, result: f32 -> f32", "x * result", "E0107.*has two parameters of the name `result`\n.*as in `-> y: f32`"),
+        ("x: f32 -> f32", "x;", "E0107.*the expression `x;` has a `;`"),
+        ("x: f32 -> f32", " ", "E0107.*an expression is empty"),
         ("a: scalar f32 -> f32", "a", "E0107.*has no array among its inputs"),
         ("x: float32 -> f32", "x", "E0210.*`float32` is no type(.|\n)*write `f32`"),
         ("x: f23 -> f32", "x", "E0210.*`f23` is no type(.|\n)*did you mean `f32`"),
-        ("x: f32 -> f32", "x +", "E0107.*expected an expression"),
+        ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n(.|\n)*help: write an expression here$"),
         ("in: f32 -> f32", "in", "E01"),
     ],
 )
 def test_a_line_that_is_wrong_is_refused_where_it_is_written(signature, expression, said):
-    with pytest.raises(vxc.CompileError, match=said):
+    with pytest.raises(vxc.CompileError, match=f"(?m){said}"):
         vxc.elementwise(signature, expression)
 
 
-@pytest.mark.parametrize("op", ["", " ", "-"])
-def test_a_reduction_by_nothing_is_refused(op):
-    with pytest.raises(vxc.CompileError, match=f"E0207.*there is no reduction `{op}`"):
+@pytest.mark.parametrize(
+    "op, way_out",
+    [(op, "reductions are sum, prod, ") for op in ("", " ", "-")] + [("mean", "take 'sum', and divide"), ("summ", "did you mean `sum`")],
+)
+def test_what_is_no_reduction_is_refused_where_it_is_written(op, way_out):
+    with pytest.raises(vxc.CompileError, match=f"E0207.*there is no reduction `{op}`\n.*help: {way_out}"):
         vxc.reduction("x: f32 -> f32", "x", op)

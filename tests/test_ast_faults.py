@@ -81,6 +81,11 @@ def test_calls_are_checked_and_derived_sizes_too():
     assert (code, message) == ("E0705", "dimension 0 of `y` is 4, but its declared size `M // 2` is 3")
 
 
+def test_a_derived_size_is_not_negative():
+    text = "kernel k(x: f32[M], out y: f32[M - 1]) { parallel i in M - 1 { y[i] = x[i + 1]; } }"
+    assert fault(text, x=f32(0)) == ("E0705", "dimension 0 of `y` would be -1", "out y: f32[M - 1]")
+
+
 def test_pitched_arrays():
     text = "kernel k(x: f32[B, M : lm, N : ln], out y: i64[2]) { y[0] = lm; y[1] = ln; }"
     base = np.zeros((3, 7, 9), np.float32)

@@ -88,7 +88,7 @@ def test_missing_and_unknown_arguments_all_at_once():
         ("E0708", "there is no parameter `xx`", "did you mean `x`?"),
         ("E0708", "there is no parameter `beta`", "the parameters are `x`, `alpha`"),
         ("E0708", "array argument `x` is missing", "pass x=f32[M, N]"),
-        ("E0708", "scalar argument `alpha` is missing", "pass alpha=a f32 number"),
+        ("E0708", "scalar argument `alpha` is missing", "pass alpha=NUMBER (of type f32)"),
     ]
 
 

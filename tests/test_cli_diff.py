@@ -194,6 +194,15 @@ def test_a_fault_that_all_report_is_told_and_on_the_example_an_error():
     assert got.out == f"<stdin>: f: {'; '.join(f'all fault alike with E0723 on {name}' for name in sets)}\n"
 
 
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+@pytest.mark.parametrize("unused, code", [("x[p[i]]", "E0720"), ("y[i]", "E0721")])
+def test_a_fault_of_what_nothing_uses_is_the_kernels_and_no_difference(unused, code, debug):
+    text = f"kernel f(x: f32[N], p: i32[N], out y: f32[N]) {{ parallel i in N {{ let a = {unused}; y[i] = x[i]; }} }}\n"
+    got = vxc("diff", "-", *debug, stdin=text + "example f(x = rand(f32, 8), p = randint(i32, 8, 9, 8));\n")
+    assert got.status == 1 and f"error[{code}]" in got.err and "differ" not in got.out
+    assert got.out.count(f"all fault alike with {code}") == 4
+
+
 EXACTNESS = [
     ("y[i] = x[i] * 2.0;", {}),
     ("y[i] = sqrt(x[i]) / 3.0 + max(x[i], 1.0);", {}),

@@ -13,11 +13,13 @@ from cli_tool import SAMPLES, SCALE, vxc
 
 from vxc.cli import check as check_command
 from vxc.cli.main import COMMANDS
+from vxc.ir.narrow import REASONS
 from vxc.ir.ops import OPS
 from vxc.pipeline import PASSES
 from vxc.runtime import doctor
 
 ROOT = Path(__file__).parent.parent
+ACCESSES = ("load", "store", "move", "move.async", "atomic")  # of global and shared memory
 
 
 def process(*arguments: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
@@ -123,7 +125,11 @@ def test_ops_has_every_row_of_the_table():
     listed = json.loads(vxc("ops", "--json").out)
     assert [row["name"] for row in listed] == list(OPS)
     assert vxc("ops", "fma").out == f"%r: same = fma value, same, same\n    {', '.join(OPS['fma'].stages)}: {OPS['fma'].doc}\n"
-    assert vxc("ops").out.count("\n    ") == len(OPS)
+    rows, reasons = vxc("ops").out.split("\n\n")
+    assert rows.count("\n    ") == len(OPS)
+    assert [line.split('"')[1] for line in reasons.splitlines()[1:]] == list(REASONS)
+    assert vxc("ops", "load", "atomic").out.endswith(f"\n\n{reasons}")
+    assert {row["name"] for row in listed if row["attrs"].get("narrow", {}).get("choices") == list(REASONS)} == {*ACCESSES}
 
 
 def test_passes_are_listed_in_order():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from emit_text import body, plan, refused
 
@@ -12,6 +13,7 @@ from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import VxcError, read_source
 from vxc.driver import compile as compiled_for
 from vxc.dtypes import BOOL, F32, I32
+from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.reader import plan_of
@@ -41,6 +43,19 @@ def test_debug_builds_check_indices_divisors_and_assertions():
     assert 'if (!(c)) vx_fail("f.vx:5:5: error[E0723]: assertion failed: no");' in made
     assert made.count("vx_fail") == 4
     assert "vx_fail" not in body(text, params, file="f.vx")
+
+
+@pytest.mark.parametrize("unused, code", [("x[p[i]]", "E0720"), ("10 // x[i]", "E0724"), ("x[i] % p[i] * 0", "E0724")])
+def test_debug_builds_check_what_nothing_uses(unused, code):
+    """After every pass: an index and a divisor of the source are tested whether or not the result matters."""
+    text = f"kernel k(x: i32[N], p: i32[N], out y: i32[N]) {{ parallel i in N {{ let a = {unused}; y[i] = p[i]; }} }}"
+    x, p = np.zeros(40, np.int32), np.full(40, -1 if code == "E0720" else 0, np.int32)
+    debug, release = (compiled_for(Source("k.vx", text), debug=debug) for debug in (True, False))
+    assert debug.cuda.count(code) > release.cuda.count(code) == 0 and debug.binary.cubin
+    for plan in (debug.tile, debug.plan):
+        with pytest.raises(VxcError, match=code):
+            run_flat(plan, {"x": x, "p": p}, {}, trap_div=True)
+    assert (run_flat(release.plan, {"x": x, "p": p}, {})["y"] == p).all()
 
 
 OVERLAPPING = """

@@ -15,6 +15,7 @@ import vxc as vxc_package
 from vxc.cuda import nvrtc
 from vxc.diag import Diagnostic, VxcError
 from vxc.explain import measure, model
+from vxc.ir.narrow import problem
 from vxc.target import TARGETS
 
 FILES = sorted(path.stem for path in SAMPLES.glob("*.vx"))
@@ -66,12 +67,14 @@ def check(value, path: str) -> None:
         if isinstance(item, dict):
             for name, part in item.items():
                 check(part, f"{path}[].{name}")
+        elif path.endswith(".narrow"):
+            assert problem(tuple(item)) is None, path
         else:
             assert type(item) is (int if "layouts" in path else str), path
 
 
 def validate(document: dict) -> None:
-    assert document["schema"] == model.SCHEMA == 2
+    assert document["schema"] == model.SCHEMA == 3
     for name, value in document.items():
         check(value, name)
 
@@ -163,9 +166,7 @@ def test_a_shifted_read_touches_one_sector_more():
     assert (store["sectors_per_request"], store["ideal_sectors_per_request"]) == (4.0, 4.0)
 
 
-PYTHON = (
-    "f: a call from Python with these arrays compiles for where its arrays begin; to see that kernel, add --aligned x=true --aligned y=true"
-)
+PYTHON = "f: compiled with --aligned x=true --aligned y=true, as for a call from Python with these arrays; --dynamic leaves that open"
 
 
 def test_a_large_grid_is_estimated_and_says_so():
@@ -192,10 +193,11 @@ def test_what_an_array_costs_in_shared_memory():
 
 
 def test_loops():
-    loops = {(x["line"], x["kind"]): x for x in launch(SAMPLES / "softmax.vx")["loops"]}
-    assert (loops[3, "parallel"]["thread_map"], loops[3, "parallel"]["lanes"]) == ("blocks", 32)
-    assert (loops[4, "max"]["thread_map"], loops[4, "max"]["lanes"], loops[4, "max"]["unroll"]) == ("lanes", 32, 8)
-    assert loops[6, "parallel"]["thread_map"] == "lanes"
+    for options, lanes, unroll in (((), 64, 4), (("--dynamic",), 32, 8)):  # a row of 1000 f32 in vectors of 4
+        loops = {(x["line"], x["kind"]): x for x in launch(SAMPLES / "softmax.vx", *options)["loops"]}
+        assert (loops[3, "parallel"]["thread_map"], loops[3, "parallel"]["lanes"]) == ("blocks", lanes)
+        assert (loops[4, "max"]["thread_map"], loops[4, "max"]["lanes"], loops[4, "max"]["unroll"]) == ("lanes", lanes, unroll)
+        assert loops[6, "parallel"]["thread_map"] == "lanes"
     (fused,) = launch(SAMPLES / "bias_gelu.vx")["loops"]
     assert (fused["index"], fused["thread_map"], fused["lanes"]) == ("i", "blocks", 1)
     assert fused["fused_with"] == [{"index": "j", "line": 3, "how": "nest"}]
@@ -286,30 +288,30 @@ def test_the_register_cap_by_option_and_by_environment(monkeypatch):
     assert "24 registers" in vxc("run", SAMPLES / "attention_naive.vx", "--on", "flat").out
     (report,) = json.loads(vxc("compile", SAMPLES / "attention_naive.vx", "--emit", "cubin", "--json").out)
     (used,) = report["resources"].values()
-    assert used == capped
+    assert used == launch(SAMPLES / "attention_naive.vx", "--dynamic")["resources"] and used["register_cap"] == 24
     monkeypatch.setenv("VXC_MAXRREG", "many")
     got = vxc("explain", "-", stdin=COPY)
     assert got.status == 2 and "VXC_MAXRREG" in got.err
 
 
-# ---- what a call from Python would fix -------------------------------------------------------------------------------
+# ---- what a call from Python fixes -----------------------------------------------------------------------------------
 
 ROWS = "kernel f(x: f16[M, N], out y: f32[M]) { parallel i in M { y[i] = sum(x[i] as f32); } }"
 
 
 @pytest.mark.parametrize("length", [256, 252, 250])
-def test_options_show_the_kernel_that_python_compiles(length):
+def test_it_explains_the_kernel_that_python_compiles_and_says_how_to_see_it(length):
     given = ["-a", f"x=rand:f16[64,{length}]"]
     (kernel,) = explained("-", *given, stdin=ROWS)["kernels"]
-    said = f"f: a call from Python with these arrays compiles for N = {length} and where its arrays begin; to see that kernel, add "
-    (note,) = [note for note in kernel["notes"] if "Python" in note]
-    assert note.startswith(said)
-    options = note.removeprefix(said).split()
+    said = re.search(r"f: compiled with (.*), as for a call from Python with these arrays; --dynamic leaves", kernel["notes"][-1])
+    options = said[1].split()
     ahead = vxc_package.kernel(ROWS).compile(vxc_package.ShapeDtype((64, length), "f16"), target="sm_90a")
     text = vxc("compile", "-", "--emit", "cuda", "--arch", "sm_90a", *options, stdin=ROWS).out
     assert text.replace("<stdin>", "<kernel>").rstrip() == ahead.cuda.rstrip()
-    (kernel,) = explained("-", *given, *options, stdin=ROWS)["kernels"]
-    assert not [note for note in kernel["notes"] if "Python" in note]
+    (same,) = explained("-", *given, *options, "--arch", "sm_90a", stdin=ROWS)["kernels"]
+    assert same == {**kernel, "notes": []}
+    (other,) = explained("-", *given, "--dynamic", stdin=ROWS)["kernels"]
+    assert not other["notes"] and other["launches"] != kernel["launches"]
 
 
 def test_a_reduction_in_an_iteration_of_one_thread():

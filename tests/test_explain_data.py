@@ -25,7 +25,7 @@ def test_siblings_that_are_one_loop():
 
 
 def test_layouts():
-    one = launch(SAMPLES / "transpose_tile.vx")
+    one = launch(SAMPLES / "transpose_tile.vx", "--dynamic")
     found = {(x["kind"], x["buffer"] or x["index"], x["line"]): x for x in one["layouts"]}
     tile, shared = found["fragment", "flipped", 5], found["shared", "tile", 4]
     assert (tile["shape"], tile["layout"]) == ([32, 32], "[e] -> [e % 256, e // 256]")
@@ -38,7 +38,7 @@ def test_layouts():
     assert said in vxc("explain", SAMPLES / "transpose_tile.vx").out
     (row,) = [x for x in launch(SAMPLES / "rowdot.vx")["layouts"] if x["kind"] == "reduction"]
     assert (row["buffer"], row["shape"], row["threads"], row["slots"]) == ("dot", [64], 16, 4)
-    (kernel,) = explained(SAMPLES / "softmax.vx")["kernels"]  # rows as long as only the call knows
+    (kernel,) = explained(SAMPLES / "softmax.vx", "--dynamic")["kernels"]  # rows as long as only the call knows
     unknown = [x for one in kernel["launches"] if one["kernel"] == "softmax" for x in one["layouts"]]
     assert unknown and all(x["layout"] and x["shape"] is x["threads"] is x["slots"] is None for x in unknown)
 

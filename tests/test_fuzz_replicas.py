@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from itertools import count, islice
 
+from vxc.fuzz import replicas
 from vxc.fuzz.case import Case
+from vxc.fuzz.copies import source_of
 from vxc.fuzz.examine import examine
 from vxc.fuzz.gen import kernel
 from vxc.fuzz.grid import grid
@@ -22,6 +24,19 @@ def programs():
         text = "\n".join([*s.items, ""])
         if ", r in " in text and any(line.count("parallel") and "y" in line for line in text.splitlines()):
             yield Program(seed, 2, text, tuple(s.arrays), tuple((name, value) for name, _, value in s.scalars))
+
+
+def test_a_fragment_is_not_read_by_the_copy_that_fills_it(monkeypatch):
+    """As for an index of what is copied: nothing has written it yet."""
+    filled = []
+
+    def source(s, ctx, *shape):
+        filled.append(ctx.target[0])
+        assert filled[-1] not in ctx.ready
+        return source_of(s, ctx, *shape)
+
+    monkeypatch.setattr(replicas, "source_of", source)
+    assert len(list(islice(programs(), PROGRAMS))) == PROGRAMS <= len(filled)
 
 
 def test_a_fault_is_noticed(monkeypatch):

@@ -30,7 +30,7 @@ def test_row_is_documented_and_well_formed(row):
     kinds = set("index bool value same elem buffer cell ring idx arg place".split())
     assert {kind.rstrip("?*") for kind in row.operands} <= kinds
     assert row.scope in ("thread", "warp", "block")
-    assert all(d.type in ("int", "bool", "str", "ints") for _, d in row.attrs)
+    assert all(d.type in ("int", "bool", "str", "ints", "reason") for _, d in row.attrs)
 
 
 def test_accesses():

@@ -13,6 +13,7 @@ from vxc.driver import compile
 from vxc.dtypes import F32, I8, I64
 from vxc.grammars import FOLDER
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
+from vxc.ir.narrow import REASONS
 from vxc.ir.reader import plan_of, read_ir
 from vxc.ir.verify import __doc__ as RULES_TEXT
 from vxc.ir.verify import NAME, WORD, problems, verify
@@ -122,6 +123,20 @@ THREAD = [
     ("local @c: f32[8]; local @d: f32[8]; move @c, 0, @d, 0 {width=4}",
      "E0513 `move` goes between an array of the thread (`local`) and memory that is none"),
     ("local @c: f32[4]; move @x, 0, @c, 0 {width=4}", "E0519 `move` to @x, which is an `in` parameter"),
+    ('%a: f32 = load @x, 0, 0 {narrow="data"}', "E0515 attribute `narrow` of `load` is 'data', which is no reason"),
+    ("%a: f32 = load @x, 0, 0 {narrow=[]}", "E0515 attribute `narrow` of `load` is (), which is no reason"),
+    ('%a: f32 = load @x, 0, 0 {narrow=["because"]}', f'E0515 attribute `narrow` of `load` is "because", not one of {", ".join(REASONS)}'),
+    ('%a: f32 = load @x, 0, 0 {narrow=["iteration"]}',
+     'E0515 attribute `narrow` of `load` is "iteration" with 0 arguments; its arguments are: threads'),
+    ('%a: f32 = load @x, 0, 0 {narrow=["data", 3]}',
+     'E0515 attribute `narrow` of `load` is "data" with 1 arguments; its arguments are: none'),
+    ('%a: f32 = load @x, 0, 0 {narrow=["iteration", "many"]}',
+     "E0515 attribute `narrow` of `load` is \"iteration\" with 'many', which is no threads"),
+    ('%a: f32 = load @x, 0, 0 {narrow=["next", true]}', "E0515 attribute `narrow` of `load` is ('next', True), which is no reason"),
+    ('%a: f32 = load @x, 0, 0 {narrow=["calls", "@x", 16, "N", 4]}',
+     "E0515 attribute `narrow` of `load` is \"calls\" with 'N', which is no @array or %size"),
+    ('%a: f32 = load @x, 0, 0 {narrow=["calls"]}',
+     'E0515 attribute `narrow` of `load` is "calls" with 0 arguments; its arguments are: @array or %size, multiple'),
     ("%c: bool = aligned @x {bytes=3}", "E0515 attribute `bytes` of `aligned` is 3, not a power of two"),
     ("%c: bool = aligned %n {bytes=4}", "E0513 operand %n of `aligned` is not a place"),
 ]  # fmt: skip

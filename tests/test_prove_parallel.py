@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from vxc.diag import VxcError, render_all
+from vxc.driver import compile
 from vxc.frontend.check import check
 from vxc.frontend.lower import lower
 from vxc.frontend.parse import parse
+from vxc.interp.ast_interp import run_ast
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_kernel
 from vxc.ir.reader import read_ir
@@ -47,6 +50,9 @@ ACCEPTED = {
     "digits of N": "kernel k(x: f32[L], z: f32[N], out y: f32[M, N]) { parallel i in L { y[i // N, i % N] = x[i]; } }",
     "rotated": "kernel k(x: f32[N], out y: f32[N]) { parallel i in 1..N { y[(i + 3) % N] = x[i]; } }",
     "rotated, every other": "kernel k(x: f32[N], out y: f32[N]) { parallel i in 0..N step 2 { y[(i + 3) % N] = x[i]; } }",
+    "rotated by a scalar": "kernel k(x: f32[N], s: i64, out y: f32[N]) { parallel i in N { y[(i + s % N) % N] = x[i]; } }",
+    "rotated by a narrow scalar": "kernel k(x: f32[N], s: i32, out y: f32[N]) { parallel i in N { y[(i + s) % N] = x[i]; } }",
+    "rotated, last bits": "kernel k(x: f32[64], s: i64, out y: f32[64]) { parallel i in 64 { y[(i + s) % 64] = x[i]; } }",
     "one trip": "kernel k(out y: f32[N]) { parallel i in 0..2 step 2 { y[3] = 1.0; } }",
     "skewed": "kernel k(x: f32[M, N], out y: f32[L, N]) { parallel i in M, j in N { y[i + j, j] = x[i, j]; } }",
     "swizzled": "kernel k(inout y: f32[64]) { parallel i in 64 { y[(i // 8) * 8 + ((i % 8) ^ (i // 8))] = 1.0; } }",
@@ -197,6 +203,17 @@ def test_bounds_are_reported_only_where_certain():
         "y[i] = x[i + M];",
     ):
         assert findings(f"kernel k(x: f32[N], z: f32[M], out y: f32[N]) {{ parallel i in N {{ {body} }} }}") == [], body
+
+
+@pytest.mark.parametrize("index, s", [("(i + s) % N", 2**63 - 1), ("(i - s) % N", 4 - 2**63)])
+def test_a_sum_that_wraps_separates_no_iterations(index, s):
+    """The scalar is one with which two iterations collide, so there is nothing to prove."""
+    text = f"kernel k(x: f32[N], s: i64, inout y: f32[N]) {{ parallel i in N {{ if {index} >= 0 {{ y[{index}] = x[i]; }} }} }}"
+    with pytest.raises(VxcError, match="(?s)E0313.*a sum that may wrap.*take what may be any number modulo"):
+        prove(text)
+    typed = compile(Source("k.vx", text.replace("parallel", '@independent("no") parallel'))).typed
+    with pytest.raises(VxcError, match="E0722"):
+        run_ast(typed, {name: np.zeros(33, np.float32) for name in "xy"}, {"s": s})
 
 
 def test_promise_is_kept_and_remarked():

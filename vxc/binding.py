@@ -261,7 +261,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _wanted(param: ArrayParam | ScalarParam) -> str:
     if isinstance(param, ScalarParam):
-        return f"a {param.dtype} number"
+        return f"NUMBER (of type {param.dtype})"
     return f"{param.dtype}[{', '.join('?' if s is None else str(s) for s in param.shape)}]"
 
 

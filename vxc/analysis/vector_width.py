@@ -41,6 +41,7 @@ from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_
 from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
+from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 from vxc.target import VECTOR
@@ -119,13 +120,13 @@ class _Finder:
         found = [a for places in touched.values() for i in places for a in accesses(self.insts[i])]
         if not distinct and any("w" in a.mode and a.buffer.space in GLOBAL for a in found):
             for places in touched.values():
-                self._miss(places, "two parameters of the kernel may be the same array")
+                self._miss(places, ("aliases",))
             return None
         missed = len(self.found.missed)
         runs = [run for places in touched.values() for run in self._runs(places)]
         if runs and self.insts[loop.at].attr("deal") and in_vain(runs, found):
             for run in runs:
-                self._miss([*run.loads, *run.stores], "lanes take neighbouring elements, as the array in global memory wants it")
+                self._miss([*run.loads, *run.stores], ("whole-lines",))
             return None
         if not runs:
             return None
@@ -154,7 +155,7 @@ class _Finder:
             by_offset.setdefault(self.offsets.linear(buffer, loop.indices(i)), []).append(i)
         stored = any(self.insts[i].op != "load" for i in places)
         if stored and (len(by_offset) > 1 or any(self.insts[i].op == "atomic" for i in places)):
-            self._miss(places, f"`{buffer.name}` is written here, and not only at the element that the iteration reads")
+            self._miss(places, ("written", buffer.name))
             return
         for offset, group in by_offset.items():
             home = next((parent[i] for i in group if i in loop.level), -1)
@@ -162,7 +163,7 @@ class _Finder:
             group = [i for i in group if i not in outside]
             if outside and loop.varies(offset):
                 follows = loop.first(offset) is not None
-                self._miss(outside, "it happens only under a condition" if follows else self._stride(offset))
+                self._miss(outside, ("condition",) if follows else self._stride(offset))
             if loop.varies(offset) and group and not (outside and stored):  # not where all iterations read the same one
                 run = self._run(offset, group)
                 if run is not None:
@@ -177,11 +178,11 @@ class _Finder:
             if first is None:
                 (first, each), within = loop.first_of_repeated(offset), ()
         if not loop.computable(indices):
-            self._miss(group, "where it is depends on memory")
+            self._miss(group, ("data",))
         elif first is None:
             self._miss(group, self._stride(offset))
         elif buffer.dtype.bits < 8:
-            self._miss(group, f"two elements of {buffer.dtype} share a byte")
+            self._miss(group, ("packed", str(buffer.dtype)))
         elif buffer.dtype.bytes < BYTES:
             loads, stores = (tuple(i for i in group if self.insts[i].op == op) for op in ("load", "store"))
             given, otherwise = self._sizes(buffer, first, loop.count // each, bool(stores))
@@ -190,22 +191,20 @@ class _Finder:
                     if type(x) is Value:
                         merge(self.found.least, dict.fromkeys(self.offsets.divisors.get(x.name, ()), 1))
                 return Run(buffer, loads, stores, indices, each, loop.value_of(offset), within, given, otherwise)
-            self._miss(group, given.why or "")
+            self._miss(group, given.why or ("unknown",))
         return None
 
     def _sizes(self, buffer: Buffer, first: Form, count: int, stored: bool) -> tuple[Size, Size]:
         """How many of `count` elements an access may have: where what is tested holds, and otherwise; see the rule above."""
         loop, size, width = self.loop, buffer.dtype.bytes, min(BYTES // buffer.dtype.bytes, count)
         widths = [width >> k for k in range(width.bit_length())]
-        few = f"the {count} elements that a thread takes in a row are {width * size} bytes" if width * size < BYTES else None
-        begin = f"the {count} elements that a thread takes in a row may begin at any multiple of {{}} bytes"
+        few: Reason | None = ("short", count, width * size) if width * size < BYTES else None
         if buffer.space == "shared":
             most = next(w for w in widths if w == 1 or self.offsets.divisible(first, w, self.found.divides) == {})
-            known = Size(most, None, few if most == width else begin.format(most * size))
+            known = Size(most, None, few if most == width else ("begins", count, most * size))
             return known, known
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
-        turns = f"{begin.format(most * size)}, and do so elsewhere modulo {BYTES} bytes in neighbouring lanes"
-        by_address = Size(most, "branch" if most > 1 else None, few if most == width else turns)
+        by_address = Size(most, "branch" if most > 1 else None, few if most == width else ("turns", count, most * size))
         straight = Size(width, "straight", few)
         needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
         tested = buffer.space == "param" and buffer.align is None
@@ -217,7 +216,7 @@ class _Finder:
             whole = Size(width, None, few)
             return whole, whole if not needs and not tested or loop.fixed else by_address
         if loop.fixed:
-            single = Size(1, None, "where a row of them begins is not known, and lanes that take neighbouring elements access whole lines")
+            single = Size(1, None, ("row-starts",))
             return single, single
         words = buffer.dtype.bytes >= 4 and self._keeps()
         return by_address if loop.dealt or stored or words else straight, by_address
@@ -312,14 +311,13 @@ class _Finder:
 
     # ---- what stays
 
-    def _stride(self, offset: Form) -> str:
+    def _stride(self, offset: Form) -> Reason:
         """Why an offset is none of consecutive elements."""
         index = self.loop.index
         step, rest = offset.coefficient(index), offset.without(index)
         if step is None or index in rest.atoms() or step == form(1):
-            return "its elements do not follow one another in memory throughout"
-        known = f"consecutive iterations are {step} elements apart"
-        return known if step.terms else "how its index follows from the iteration is not known"
+            return ("broken",)
+        return ("apart", str(step) if step.value is None else step.value) if step.terms else ("unknown",)
 
-    def _miss(self, places: list[int], why: str) -> None:
+    def _miss(self, places: list[int], why: Reason) -> None:
         self.found.missed.append(Missed(tuple(places), self.insts[places[0]].operands[0], why))

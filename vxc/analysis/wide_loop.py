@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vxc.analysis.offsets import Offsets
 from vxc.ir.kernel import GLOBAL, Buffer, Inst, Operand, Value
+from vxc.ir.narrow import Reason
 from vxc.ir.ops import Access
 from vxc.record import record, state
 
@@ -17,7 +18,7 @@ class Size(NamedTuple):
 
     elements: int
     anywhere: str | None
-    why: str | None = None
+    why: Reason | None = None
 
 
 @record
@@ -94,7 +95,7 @@ class Missed:
 
     places: tuple[int, ...]
     buffer: Buffer
-    why: str
+    why: Reason
 
 
 @state

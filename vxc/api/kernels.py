@@ -98,9 +98,12 @@ class Kernel(Dispatched):
         with translated(self.name):
             given = matched(self.name, self._calls.params, args, keywords)
             if on_host(given, options):
-                return bound_away(self._calls, given, options)
-            stream = options.get("stream")
-            return bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
+                found = bound_away(self._calls, given, options)
+            else:
+                stream = options.get("stream")
+                found = bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
+        found.__qualname__ = f"{self.name}.bind(..)"  # what it is called where it is printed, and in profiles
+        return found
 
     def as_torch_op(self, name: str, *, out: bool = False) -> Any:
         """Registers the kernel as the operator `name` ("namespace::name") of torch, for `torch.compile` and export; gives the operator.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vxc.api.broadcasting import (
     Form,
@@ -175,7 +176,36 @@ def read_signature(text: str) -> tuple[tuple[tuple[str, str], ...], frozenset[st
         raise VxcError(Diagnostic("E0107", f"the signature `{text}` has no array among its inputs, and so no shape", help=hint))
     names = ["result"] if len(outputs) == 1 else [f"result{at}" for at in range(len(outputs))]
     given = tuple((found["name"] or name, _type(found["type"])) for found, name in zip(outputs, names) if found)
+    _check_apart(text, [name for name, _ in taken], [name for name, _ in given])
     return taken, scalars, given
+
+
+def _check_apart(text: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuses two parameters of one name (E0107)."""
+    for at, name in enumerate(every := [*inputs, *outputs]):
+        if name in every[:at]:
+            written = at >= len(inputs) and name in inputs
+            hint = f"`{name}` is an input: the output is another array, as in `-> y: f32`" if written else "give each its own"
+            raise VxcError(Diagnostic("E0107", f"the signature `{text}` has two parameters of the name `{name}`", help=hint))
+
+
+def read_expressions(given: Sequence[str], outputs: int, signature: str) -> tuple[str, ...]:
+    """The expressions, one to an output, and each by itself. Raises `VxcError` E0107."""
+    if len(given) != outputs:
+        there = f"{outputs} output{'s' * (outputs != 1)}, and there {'is' if len(given) == 1 else 'are'} {len(given) or 'no'} expression"
+        message = f"the signature `{signature}` has {there}{'s' * (len(given) != 1)}"
+        raise VxcError(Diagnostic("E0107", message, help="give an expression for each output, as in ('x + y', 'x - y')"))
+    for one in given:
+        if not one.strip() or ";" in one:
+            message = f"the expression `{one}` has a `;`" if ";" in one else "an expression is empty"
+            raise VxcError(Diagnostic("E0107", message, help="write a value, as in 'x * y', and one for each output"))
+    return tuple(given)
+
+
+def of_expressions(found: Diagnostic) -> Diagnostic:
+    """A finding in the text of a line as one in its expressions, which are followed by a `;` and have none."""
+    message, help = found.message.replace("found `;`", "found the end of the expression"), found.help.replace(", or remove `;`", "")
+    return replace(found, message=message, help=help)
 
 
 def _type(name: str) -> str:

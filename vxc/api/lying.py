@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
 from typing import Any
@@ -12,6 +13,9 @@ from vxc.dtypes import DTYPES, DType
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.target import VECTOR
+
+_COMMENT, _COMMA, _WORD = re.compile(r"#.*"), re.compile(r",(?![^()]*\))"), re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+"""Of a declaration: a comment; a comma between dimensions, where calls are not nested; a name that is no function's."""
 
 
 @record
@@ -42,6 +46,10 @@ class Lying:
         shape = (0, *(named[name] if name else 1 for name in rows))
         return ArrayView(0, shape, row_major(shape), dtype, dtype.bytes, False, "cuda")
 
+    @property
+    def _constant(self) -> set[str]:
+        return {*self.known, *(name for name, _ in self.signature.generics)}
+
     def _lies(self, param: Parameter, view: ArrayView) -> bool:
         places = (view.span[0], *(step * view.itemsize for step in self._steps(param, view)))
         return all(place % VECTOR == 0 for place in places)
@@ -49,9 +57,20 @@ class Lying:
     def _steps(self, param: Parameter, view: ArrayView) -> Iterator[int]:
         """The strides between rows that are parameters of the plan, in elements."""
         if param.name not in self.strided and not param.pitched:
-            open_ = [d for d, name in enumerate(param.dims) if d and (param.derived if name is None else name not in self.known)]
+            open_ = [d for d, names in enumerate(_names(param)) if d and not names <= self._constant]
             yield from (prod(view.shape[d:]) for d in open_[-1:])
             return
         for extent, stride in zip(view.shape, view.strides):
             if extent <= 1 or abs(stride) != 1:
                 yield stride if extent > 1 else 1  # which stride a single row is said to have is the binding's choice
+
+
+def _names(param: Parameter) -> list[set[str]]:
+    """The names in each dimension. Of sizes that are computed the declaration is read, and where their commas are not clear, none is taken
+    for a constant.
+    """
+    if not param.derived:
+        return [{name} if name else set() for name in param.dims]
+    text = _COMMENT.sub("", param.text)
+    found = [set(_WORD.findall(part)) for part in _COMMA.split(text[text.find("[") + 1 : text.rfind("]")])]
+    return found if len(found) == len(param.dims) else [{name or ""} for name in param.dims]

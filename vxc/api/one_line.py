@@ -9,10 +9,11 @@ from vxc.api.devices import arch_named
 from vxc.api.errors import expect, translated
 from vxc.api.families import OneLine, axes_of, kept_of
 from vxc.api.kernels import Kernel
-from vxc.api.lines import Line, read_signature
+from vxc.api.lines import Line, read_expressions, read_signature
 from vxc.api.specialise import Recipe
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, suggestion
 from vxc.register_cap import register_cap
+from vxc.semantics import REDUCTIONS
 from vxc.source import Source
 from vxc.target import Target
 
@@ -55,23 +56,26 @@ def reduction(
     """
     with translated():
         expect("the `op` of vxc.reduction", op, str, "a str such as 'sum'")
-        if not op.isidentifier():  # no name, '' least of all, which would reduce nothing
-            raise VxcError(Diagnostic("E0207", f"there is no reduction `{op}`", help="give the name of one, as in 'sum' or 'max'"))
+        if op not in REDUCTIONS:
+            mean = op in ("mean", "average", "avg")
+            known = f"reductions are {', '.join(REDUCTIONS)}"
+            hint = "take 'sum', and divide by how many there are" if mean else suggestion(op, REDUCTIONS, known)
+            raise VxcError(Diagnostic("E0207", f"there is no reduction `{op}`", help=hint))
         return _made("reduction", signature, expression, name, target, op=op, axis=axes_of(axis), keepdims=kept_of(keepdims))
 
 
 def _made(function: str, signature: Any, expression: Any, name: str, target: str | Target | None, **more: Any) -> Kernel:
     expect(f"the `signature` of vxc.{function}", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
     expect(f"the `name` of vxc.{function}", name, str, "a str such as 'fma'")
+    if not name.isidentifier():
+        message = f"the `name` of vxc.{function} is {name!r}, and kernels are called as variables are"
+        raise VxcError(Diagnostic("E0107", message, help="write letters, digits and `_`, as in 'fma'"))
     wanted = "a str such as 'x * y'"
     expect(f"the `expression` of vxc.{function}", expression, (str, tuple, list), wanted)
-    expressions = (expression,) if isinstance(expression, str) else tuple(expression)
-    for one in expressions:
+    texts = (expression,) if isinstance(expression, str) else tuple(expression)
+    for one in texts:
         expect(f"an `expression` of vxc.{function}", one, str, wanted)
     inputs, scalars, outputs = read_signature(signature)
-    if len(outputs) != len(expressions):
-        message = f"the signature `{signature}` has {len(outputs)} outputs, and there are {len(expressions)} expressions"
-        raise VxcError(Diagnostic("E0107", message, help="give an expression for each output, as in ('x + y', 'x - y')"))
-    line = Line(name, inputs, scalars, outputs, expressions, **more)
+    line = Line(name, inputs, scalars, outputs, read_expressions(texts, len(outputs), signature), **more)
     cap = register_cap(None)
     return OneLine(line, Recipe(Source("", ""), name, maxrregcount=cap, alone=True), arch_named(target))

@@ -9,10 +9,8 @@ from math import prod
 import click
 
 from vxc.binding import describe
-from vxc.cli.calls import kernel_calls
+from vxc.cli.calls import dynamic_option, kernel_calls
 from vxc.cli.common import TEXT, Settings, kernel_options, pairs, print_json, print_table, read_module
-from vxc.cli.compiling import build
-from vxc.cli.python_calls import fixed_by_python
 from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.explain.work import operations
@@ -55,27 +53,27 @@ class Bench:
 @click.option("-a", "arguments", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=pairs,
               help="An argument of the one kernel timed, as in `vxc run`; default: as the example line says.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of made-up arrays.")  # fmt: skip
+@dynamic_option
 @kernel_options
-def command(settings: Settings, file: str, arguments: dict[str, str], seed: int) -> None:
+def command(settings: Settings, file: str, arguments: dict[str, str], seed: int, dynamic: bool) -> None:
     """Time kernels on the GPU, each beside a copy of as many bytes.
 
     A figure is the median of replays of a CUDA graph of the call, each from a flushed L2 cache, kernel and copy taking turns.
-    Sizes are run-time ones unless -D fixes them.
+    Lengths of rows and shapes of tiles are constants, as in a call from Python with such arrays.
     """
     source, module = read_module(file)
-    calls = kernel_calls(module, source, settings, arguments, seed)
+    calls = kernel_calls(module, source, settings, arguments, seed, dynamic)
     cuda = driver()
     if not cuda.device_count():
         raise VxcError(Diagnostic("E0603", "the CUDA driver finds no device", help="`nvidia-smi` should list the device"))
     found = []
-    for kernel, call in calls:
-        if call is None:
-            note(f"{kernel.name}: there is no `example` line and no -a, so its sizes are not known")
-        else:
-            found.append(measured(cuda, build(kernel, settings), call))
-            fixed = fixed_by_python(kernel, source, call, settings)
-            if fixed:
-                note(fixed)
+    for given in calls:
+        if given.call is None:
+            note(f"{given.kernel.name}: there is no `example` line and no -a, so its sizes are not known")
+            continue
+        found.append(measured(cuda, given.compiled(), given.call))
+        for said in given.notes:
+            note(said)
     if settings.json:
         print_json([asdict(bench) for bench in found])
     elif found:

@@ -1,27 +1,124 @@
-"""The kernels of a file with a call of each, for the commands that look at what a call costs."""
+"""The kernels of a file with a call of each, compiled as a call from Python with such arrays is, for the commands that are given arrays.
+
+One rule decides for both (`vxc.api.compiling.Specialiser`): lengths of rows and shapes of tiles are constants, and it is known of each
+array whether its rows begin at multiples of 16 bytes, as they do in what libraries allocate wherever the strides between them are such.
+So a command runs, times and explains the kernel that Python launches, whose sums have the same order. `--dynamic` leaves that open.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import click
+import numpy as np
+
+from vxc.api.compiling import Specialiser, signatures
+from vxc.api.host import dense_views
+from vxc.api.libraries import view
+from vxc.api.signatures import Signature
+from vxc.api.specialise import Recipe, sizes
+from vxc.binding import row_major
 from vxc.cli.common import Settings, chosen, typed_kernels
-from vxc.frontend.check import check
+from vxc.cli.compiling import build
+from vxc.driver import Compiled
+from vxc.frontend.check import Typed, check
 from vxc.frontend.syntax import Module
-from vxc.frontend.typed import Array, TypedKernel
-from vxc.inputs import Call, complete, generics_of, read_arguments
+from vxc.frontend.typed import Array
+from vxc.inputs import Call, complete, generics_of, read_arguments, shapes
+from vxc.record import record
+from vxc.runtime.arrays import CPU, ArrayView
 from vxc.source import Source
 
 
+@record
+class Called:
+    """A kernel or program, a call of it (None: nothing gives it sizes), and for what it is compiled. `fixed` has the options by which
+    `vxc compile` fixes what was fixed for this call.
+    """
+
+    kernel: Typed
+    call: Call | None
+    settings: Settings
+    fixed: tuple[str, ...] = ()
+
+    def compiled(self) -> Compiled:
+        return build(self.kernel, self.settings)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said of it where what was decided is shown."""
+        with_ = f"{self.kernel.name}: compiled with {' '.join(self.fixed)}"
+        return [f"{with_}, as for a call from Python with these arrays; --dynamic leaves that open"] * bool(self.fixed)
+
+
+def dynamic_option(command: Callable) -> Callable:
+    """The option of commands that are given arrays."""
+    open_ = "Compile for all sizes, and for arrays that may begin anywhere, but for what -D and --aligned say"
+    return click.option("--dynamic", is_flag=True, help=f"{open_}; default: as a call from Python with these arrays does.")(command)
+
+
 def kernel_calls(
-    module: Module, source: Source, settings: Settings, arguments: dict[str, str], seed: int = 0
-) -> list[tuple[TypedKernel, Call | None]]:
-    """The chosen kernels, each with the call that -a or its example says; None where nothing gives it sizes."""
+    module: Module, source: Source, settings: Settings, arguments: Mapping[str, str], seed: int, dynamic: bool
+) -> list[Called]:
+    """The kernel called with what -a says; without, the chosen kernels with what their examples say."""
     if arguments:
-        item = chosen(module, source, settings.kernel)
-        values = read_arguments(arguments, item, settings.defines, seed)
-        defines = {**generics_of(item, values), **settings.defines}
-        kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
-        return [(kernel, complete(kernel, values, seed=seed))]
-    return [(kernel, complete(kernel, seed=seed) if _sized(kernel) else None) for kernel in typed_kernels(module, source, settings)]
+        return [kernel_call(module, source, settings, arguments, seed, dynamic)]
+    return [called(kernel, module, source, settings, seed, dynamic) for kernel in typed_kernels(module, source, settings)]
 
 
-def _sized(kernel: TypedKernel) -> bool:
-    return kernel.example is not None or not any(isinstance(param, Array) for param in kernel.params)
+def kernel_call(module: Module, source: Source, settings: Settings, arguments: Mapping[str, str], seed: int, dynamic: bool) -> Called:
+    """The kernel that -k names, or the only one, called with what -a says, and for the rest its example."""
+    item, text = chosen(module, source, settings.kernel)
+    values = read_arguments(arguments, item, settings.defines, seed)
+    defines = {**_tiles(_signature(text, item.name), values, dynamic), **generics_of(item, values), **settings.defines}
+    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
+    return _specialised(Called(kernel, complete(kernel, values, seed=seed), settings), module, source, dynamic)
+
+
+def called(kernel: Typed, module: Module, source: Source, settings: Settings, seed: int, dynamic: bool) -> Called:
+    """A kernel, called with what its example says; without one, it needs to have no arrays."""
+    if kernel.example is None and any(isinstance(param, Array) for param in kernel.params):
+        return Called(kernel, None, settings)
+    return _specialised(Called(kernel, complete(kernel, seed=seed), settings), module, source, dynamic)
+
+
+def _specialised(given: Called, module: Module, source: Source, dynamic: bool) -> Called:
+    """The same call of the kernel that Python launches for it."""
+    kernel, call, settings = given.kernel, given.call, given.settings
+    signature = _signature(kernel.source, kernel.name)
+    views = _views(kernel, signature, call)
+    if dynamic or not views:
+        return given
+    defines = tuple(sorted(settings.defines.items()))
+    recipe = Recipe(source, kernel.name, defines, reduce_chunk=settings.reduce_chunk, alone=signatures(source)[1])
+    made = Specialiser(recipe, signature)(views)
+    open_ = signature.sizes - {name for name, _ in signature.generics} - settings.defines.keys()
+    fixed = {name: size for name, size in made.defines if name in open_}
+    lying = {name: lies for name, lies in made.aligned if name not in settings.aligned}
+    if fixed:
+        kernel = check(module, source, kernel.name, dict(made.defines), reduce_chunk=settings.reduce_chunk)
+        call = replace(call, dims={name: size for name, size in call.dims.items() if name not in fixed})
+    options = [f"-D {name}={size}" for name, size in fixed.items()]
+    options += [f"--aligned {name}={str(lies).lower()}" for name, lies in lying.items()]
+    return Called(kernel, call, replace(settings, aligned={**lying, **settings.aligned}), tuple(options))
+
+
+def _signature(source: Source, name: str) -> Signature:
+    return next(signature for signature in signatures(source)[0] if signature.name == name)
+
+
+def _tiles(kernel: Signature, values: Mapping[str, object], dynamic: bool) -> dict[str, int]:
+    """The sizes of given arrays that are sizes of arrays which the kernel declares: without them it cannot be checked."""
+    given = sizes(kernel, {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)})
+    return {} if dynamic else {name: size for name, size in given.items() if name in kernel.declared}
+
+
+def _views(kernel: Typed, signature: Signature, call: Call) -> dict[str, ArrayView]:
+    """The arrays with which Python makes this call, as copies of them lie: those that are given, and outputs that alone have a size."""
+    found = {name: view(array, name) for name, array in call.arrays.items()}
+    alone = {p.name for p in signature.params if p.name not in found and call.dims.keys() & set(p.dims)}
+    shaped = shapes(kernel, call.arrays, call.scalars, call.dims, set()) if alone else {}
+    for name, dtype in ((array.name, array.dtype) for array in kernel.arrays if array.name in alone):
+        found[name] = ArrayView(0, shaped[name], row_major(shaped[name]), dtype, dtype.bytes, False, CPU)
+    return dense_views(found)

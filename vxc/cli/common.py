@@ -18,6 +18,7 @@ import numpy as np
 from vxc.diag import Diagnostic, VxcError, listed, read_source, render_all
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend.check import check, check_module, kernel_names, program_names
+from vxc.frontend.items import collect
 from vxc.frontend.parse import parse
 from vxc.frontend.selection import no_kernel
 from vxc.frontend.syntax import Kernel, Module
@@ -116,7 +117,7 @@ _OPTIONS = (
     click.option("--reduce-chunk", metavar="N", type=click.IntRange(0, 1 << 20),
                  help="The chunk of reductions that do not say theirs; 0: a whole row."),
     click.option("--aligned", metavar="NAME=true|false", type=TEXT, multiple=True, callback=_aligned,
-                 help="Whether an array and all its rows begin at multiples of 16 bytes; else the kernel finds out."),
+                 help="Whether an array and all its rows begin at multiples of 16 bytes; a kernel for all arrays finds out."),
 )  # fmt: skip
 
 
@@ -169,18 +170,21 @@ def typed_kernels(module: Module, source: Source, settings: Settings, stand_in: 
     return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk, stand_in=stand_in)
 
 
-def chosen(module: Module, source: Source, name: str | None) -> Kernel:
-    """The syntax of what to call: what -k names, else the only program, else the only kernel. Raises VxcError E0234."""
+def chosen(module: Module, source: Source, name: str | None) -> tuple[Kernel, Source]:
+    """The syntax of what to call, and the text that it is in: what -k names, else the only program, else the only kernel. Raises VxcError
+    E0234.
+    """
     names = [name] if name is not None else program_names(module) or kernel_names(module)
     if not names:
         raise no_kernel(source)
     if len(names) > 1:
         text = f"{source.name} defines {listed(names)}"
         raise VxcError(Diagnostic("E0234", text, help=f"say which one, as with -k {names[0]}"))
-    kernels = {item.name: item for item in module.items if isinstance(item, Kernel)}  # programs are, too
-    if names[0] not in kernels:
+    items = collect(module, source)
+    known = items.kernels | items.programs
+    if names[0] not in known:
         check(module, source, names[0])  # says what is wrong with the name
-    return kernels[names[0]]
+    return known[names[0]]
 
 
 # ---- output ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import click
 
+from vxc.cli.calls import Called, called, dynamic_option
 from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, tell_unwritten, typed_kernels
-from vxc.cli.compiling import build
 from vxc.diag import Diagnostic, VxcError
 from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
@@ -24,8 +24,9 @@ RANDOM_SETS, SPECIAL = 3, "special values"
 @click.command()
 @click.argument("files", metavar="FILE.vx...", nargs=-1, required=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
+@dynamic_option
 @kernel_options
-def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
+def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool) -> Status:
     """Compare all executors on random inputs and on special values.
 
     Executors are ast, flat at each stage, and gpu if there is one; inputs are as the example lines say. Prints a line for
@@ -41,7 +42,8 @@ def command(settings: Settings, files: tuple[str, ...], seed: int) -> Status:
             try:
                 source, module = read_module(path)
                 for kernel in _comparable(typed_kernels(module, source, settings)):
-                    report, fault = _compare(kernel, settings, seed, not lacking)
+                    given = called(kernel, module, source, settings, seed, dynamic)
+                    report, fault = _compare(given, seed, not lacking)
                     reports.append(report)
                     if report["difference"]:
                         status = max(status, Status.DIFFERENCE)
@@ -70,10 +72,11 @@ def _without_inputs(kernel: TypedKernel) -> bool:
     return kernel.example is None and any(isinstance(p, Array) for p in kernel.params)
 
 
-def _compare(kernel: TypedKernel, settings: Settings, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
+def _compare(given: Called, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
     """What became of one kernel, as plain data, and a fault on inputs that the example describes."""
+    kernel, settings = given.kernel, given.settings
     inputs = _inputs(kernel, seed)
-    compiled = build(kernel, settings)
+    compiled = given.compiled()
     team = [name for name in PASSES if {k.stage for k in compiled.after(name).kernels} <= {"team"}]
     first: list[Results] = []
     executors = [_kept(ast_executor(kernel, settings.debug), first), flat_executor("flat", kernel, compiled.tile, settings.debug)]

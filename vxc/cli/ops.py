@@ -6,7 +6,8 @@ import click
 
 from vxc.cli.common import print_json
 from vxc.diag import suggestion
-from vxc.ir.ops import OPS, OpDef
+from vxc.ir.narrow import listed
+from vxc.ir.ops import OPS, AttrDef, OpDef
 
 
 @click.command()
@@ -23,16 +24,25 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         return
     for row in rows:
         print(f"{_form(row)}\n    {', '.join(row.stages)}{_scope(row)}: {row.doc}")
+    if any(a.type == "reason" for row in rows for _, a in row.attrs):
+        print("\nreasons, of `narrow`: why the access is of fewer than 16 bytes")
+        for written, sentence in listed().items():
+            print(f"    {written}  {sentence}")
 
 
 def _form(row: OpDef) -> str:
     """`%r: elem = load buffer, idx* {width: int}`; attributes that may be absent in brackets."""
     result = {"none": "", "index": "%i = ", "buffer": ""}.get(row.result, f"%r: {row.result} = ")
-    attrs = [f"{name}: {'|'.join(a.choices) or a.type}" for name, a in row.attrs if a.required]
-    attrs += [f"[{name}: {'|'.join(a.choices) or a.type}]" for name, a in row.attrs if not a.required]
+    attrs = [f"{name}: {_values(a)}" for name, a in row.attrs if a.required]
+    attrs += [f"[{name}: {_values(a)}]" for name, a in row.attrs if not a.required]
     operands = " " + ", ".join(row.operands) if row.operands else ""
     declared = " @name: dtype[shape]" if row.result == "buffer" else ""
     return f"{result}{row.name}{declared}{operands}" + (f" {{{', '.join(attrs)}}}" if attrs else "")
+
+
+def _values(attr: AttrDef) -> str:
+    """The words that an attribute may be, or its type; reasons are listed by themselves."""
+    return attr.type if attr.type == "reason" else "|".join(attr.choices) or attr.type
 
 
 def _scope(row: OpDef) -> str:

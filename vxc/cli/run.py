@@ -10,16 +10,15 @@ from functools import partial
 import click
 import numpy as np
 
-from vxc.cli.common import TEXT, Settings, Status, chosen, kernel_options, pairs, print_json, read_module, tell_unwritten
-from vxc.cli.compiling import build, resources
+from vxc.cli.calls import dynamic_option, kernel_call
+from vxc.cli.common import TEXT, Settings, Status, kernel_options, pairs, print_json, read_module, tell_unwritten
+from vxc.cli.compiling import resources
 from vxc.cli.output import refuse_terminal, write
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.diff import Difference, Executor, Results, ast_executor, first_difference, flat_executor, gpu_executor
 from vxc.driver import Compiled
 from vxc.dtypes import from_numpy
-from vxc.frontend.check import check
 from vxc.frontend.typed import TypedKernel
-from vxc.inputs import complete, generics_of, read_arguments
 from vxc.progress import note
 from vxc.runtime.arrays import save_array
 from vxc.runtime.driver import unavailable
@@ -53,23 +52,25 @@ class _Place(click.Choice):
 @click.option("--check", "checked", is_flag=True, help="Compare with the AST interpreter; exit 3 on a difference.")
 @click.option("-o", "files", metavar="NAME=FILE.npy", type=TEXT, multiple=True, callback=pairs,
               help="Write an output; the file appears whole or not at all; `-` is standard output.")  # fmt: skip
+@dynamic_option
 @kernel_options
-def command(settings: Settings, file: str, arguments: dict, seed: int, on: str | None, checked: bool, files: dict) -> Status:
-    """Run one kernel and show what it gives."""
+def command(settings: Settings, file: str, arguments: dict, seed: int, on: str | None, checked: bool, files: dict, dynamic: bool) -> Status:
+    """Run one kernel and show what it gives.
+
+    It is the kernel that a call from Python with these arrays runs: lengths of rows and shapes of tiles are constants, and it is known
+    where arrays begin.
+    """
     source, module = read_module(file)
-    item = chosen(module, source, settings.kernel)
-    values = read_arguments(arguments, item, settings.defines, seed)
-    defines = {**generics_of(item, values), **settings.defines}
-    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
-    _check_outputs(kernel, files)
     _refuse_one_file_for_two(files)
     if "-" in files.values():
         refuse_terminal()
-    call = complete(kernel, values, seed=seed)
-    made_up = [name for name in (*call.arrays, *call.scalars) if name not in values]
-    if values and made_up:
+    given = kernel_call(module, source, settings, arguments, seed, dynamic)
+    kernel, call = given.kernel, given.call
+    _check_outputs(kernel, files)
+    made_up = [name for name in (*call.arrays, *call.scalars) if name not in arguments]
+    if arguments and made_up:
         note(f"made up as the example says: {listed(made_up)}")
-    compiled = build(kernel, settings)
+    compiled = given.compiled()
     place = on or _default_place()
     used = _resources(compiled, place)
     executor: Executor = _EXECUTORS[place](kernel, compiled, settings.debug)

@@ -17,12 +17,11 @@ from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value, placement_
 from vxc.ir.ops import OPS, TOGETHER
 from vxc.ir.walk import Regions
 from vxc.layout.placement import IN_ORDER
-from vxc.semantics import c_literal
+from vxc.semantics import DIVISIONS, c_literal
 from vxc.target import WARP
 
 PLAIN = {"add": "+", "sub": "-", "mul": "*", "floordiv": "/", "tdiv": "/", "mod": "%", "trem": "%"}  # the operator of C
 MOVES = {"move": "vx_move", "move.async": "vx_move_async"}  # the device function
-DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 _PLAIN_INTS = range(-(2**31) + 1, 2**31)  # a literal without a suffix
 _LONGEST = 60  # characters of a text that is written into its use
 _DEEPEST = 40  # levels of indentation shown, so that a text stays linear in its instructions
@@ -99,7 +98,7 @@ class Body:
         """Whether an integer operation cannot wrap, and if it divides, rounds as C does."""
         if inst.op not in PLAIN or all(isinstance(x, Const) for x in inst.operands):
             return False
-        if inst.op in DIVIDES:
+        if inst.op in DIVISIONS:
             (a, _), (b, _) = map(self._range, inst.operands)
             return a >= 0 and b > 0
         return self._ranges[inst.result.name] != full(inst.result.dtype)
@@ -167,7 +166,7 @@ class Body:
             for axis, (index, extent) in enumerate(zip(inst.operands[1:], buffer.shape)):
                 holds = f"0 <= {self.short(index)} && {self.short(index)} < {self.short(extent)}"
                 self.fail_unless(holds, inst, f"error[E0720]: index out of range in dimension {axis} of `{buffer.name}`")
-        elif inst.op in DIVIDES and not isinstance(inst.operands[1], Const):
+        elif inst.op in DIVISIONS and not isinstance(inst.operands[1], Const):
             self.fail_unless(f"{self.text(inst.operands[1])} != 0", inst, "error[E0724]: integer division by zero")
 
     def leads_past(self, stop: Scalar, step: Scalar) -> bool:

@@ -15,6 +15,7 @@ from vxc.inputs import Call
 from vxc.interp.flat_counters import SECTOR, Accesses, Counters
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.kernel import Buffer, Inst, Kernel
+from vxc.ir.narrow import Reason, words
 from vxc.ir.ops import DECLARES, accesses
 from vxc.passes.prove_parallel_text import source_name
 from vxc.record import record
@@ -26,7 +27,7 @@ MOST_BLOCKS = 96
 """Of a launch of more blocks, so many are simulated: a sixth from its start, a sixth from its end, the rest spread over what is between."""
 
 WIDEST = 16  # bytes that one thread can access at a time
-BY_ADDRESS = "as wide as its address allows"  # of a `move` with `anywhere`, in more accesses than one
+BY_ADDRESS: Reason = ("address",)  # of a `move` with `anywhere`, in more accesses than one
 _FREE = frozenset((*DECLARES, "end", "else", "extern"))  # nothing is executed for these
 
 
@@ -158,6 +159,7 @@ def _access(
     known = name in measured.counters.blocks
     requests, shared = sum(c.requests for c in found), space == "shared"
     ideal = sum(c.ideal_cycles for c in found)
+    reasons = _narrow([kernel.insts[at] for at in places], size)
 
     def each(count: float) -> float | None:
         return round(count / requests, 2) if requests and not shared else None
@@ -168,7 +170,8 @@ def _access(
         kind=kind,
         space="shared" if shared else "global",
         bytes_per_access=size,
-        why_not_wider=_why_not_wider([kernel.insts[at] for at in places], size),
+        why_not_wider="; ".join(map(words, reasons)) or None,
+        narrow=reasons,
         requests=round(requests) if known else None,
         sectors_per_request=each(sum(c.sectors for c in found)),
         ideal_sectors_per_request=each(sum(c.ideal_sectors for c in found)),
@@ -178,10 +181,10 @@ def _access(
     )
 
 
-def _why_not_wider(insts: Sequence[Inst], size: int) -> str | None:
+def _narrow(insts: Sequence[Inst], size: int) -> tuple[Reason, ...]:
     """What the passes left at accesses of fewer than 16 bytes (`narrow`); a `move` anywhere may be of several accesses each."""
     if size >= WIDEST:
-        return None
+        return ()
     whole = [inst.attr("width", 1) * inst.operands[0].dtype.bits // 8 <= size for inst in insts]
     reasons = [inst.attr("narrow") if all_ else BY_ADDRESS for inst, all_ in zip(insts, whole)]
-    return "; ".join(dict.fromkeys(filter(None, reasons))) or None
+    return tuple(dict.fromkeys(filter(None, reasons)))

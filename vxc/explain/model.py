@@ -1,7 +1,7 @@
 """What `vxc explain` says, as data: frozen dataclasses, from which text and JSON are made.
 
 Their fields are documented with units in vxc/README.md ("What explain says"), which a test compares with them. None stands for what
-is not known: sizes and counts without inputs, resources without NVRTC. `SCHEMA` goes up when a field changes its name or meaning.
+is not known: sizes and counts without inputs, resources without NVRTC. `SCHEMA` goes up when a field comes, goes or changes its meaning.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from vxc.record import record
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @record
@@ -95,6 +95,7 @@ class Access:
     space: str
     bytes_per_access: int
     why_not_wider: str | None
+    narrow: tuple[tuple[str | int, ...], ...]
     requests: int | None
     sectors_per_request: float | None
     ideal_sectors_per_request: float | None

@@ -18,7 +18,7 @@ from vxc.frontend.check_attrs import attributes
 from vxc.frontend.scope import At, State, dtype_named, fail
 from vxc.frontend.typed import Cond, Const, Op
 from vxc.frontend.values import Branch, Value, common, convert, rounded, typed
-from vxc.semantics import accepts, result_dtype
+from vxc.semantics import DIVISIONS, accepts, result_dtype
 from vxc.source import Span
 
 Task = Generator[tuple[Any, At], Value, Any]
@@ -37,7 +37,6 @@ _WHOLE: dict[str, Callable[..., int]] = {
     "trem": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1), "min": min, "max": max,
 }  # fmt: skip
 _BITS = 256  # of an integer literal while it is folded; more than any type holds
-DIVIDES = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 
 
 # Leaves --------------------------------------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def fold(at: At, name: str, a: int | float, b: int | float, what: str, divisor: 
         if whole and number.bit_length() > _BITS:
             fail(at, "E0205", f"a literal of more than {_BITS} bits", span, help="give an operand a type with `as`, so that it wraps")
         return Value(span, literal=number)
-    if name in DIVIDES and b == 0 and whole:
+    if name in DIVISIONS and b == 0 and whole:
         _by_zero(at, divisor)
     if name == "div" and not whole:
         sign = math.copysign(1.0, a) * math.copysign(1.0, b)
@@ -148,7 +147,7 @@ def apply(st: State, at: At, name: str, values: list[Value], span: Span, what: s
         _accepts(at, name, BOOL, what, span)
     exprs, dtype = common(at, values, what, span)
     _accepts(at, name, dtype, what, span)
-    if name in DIVIDES and isinstance(exprs[1], Const) and exprs[1].value == 0:
+    if name in DIVISIONS and isinstance(exprs[1], Const) and exprs[1].value == 0:
         _by_zero(at, values[1].span)
     return Value(span, Op(name, tuple(exprs), result_dtype(name, dtype), at.place(span)), row=any(v.row for v in values))
 

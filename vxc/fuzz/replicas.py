@@ -22,9 +22,9 @@ def replicated(s: State, ctx: Context) -> Made | None:
     dtype = s.storage("fiu")
     tile = Array(s.fresh("f"), dtype, (dim,), "fragment")
     ctx.level.owned[tile] = ()
-    ctx = replace(ctx, locals=(*ctx.locals, tile), ready=ctx.ready | {tile})
     layout = f"[e, r in {copies}] -> [e % {lanes} + r * {lanes}, e // {lanes}]"
-    source = source_of(s, replace(ctx, target=(tile, "")), (dim,), dtype)
+    source = source_of(s, replace(ctx, locals=(*ctx.locals, tile), target=(tile, "")), (dim,), dtype)
+    ctx = replace(ctx, locals=(*ctx.locals, tile), ready=ctx.ready | {tile})
     lines = [f"@layout({layout}) fragment {tile};", f"copy({source}, {tile.name});"]
     array, indices, whole = new_own(s, ctx, (dim,), dtype)
     s.spend(60 * trips(ctx, length))

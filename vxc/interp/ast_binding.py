@@ -85,7 +85,10 @@ def _shape(code: Code, array: Array, shape: Sequence[int | None], known: Known, 
     for axis, (size, expr) in enumerate(zip(shape, array.shape)):
         wanted = evaluate(known, expr)
         size = wanted if size is None else size
-        if size != wanted or size < 0:
+        if wanted < 0:
+            text = f"dimension {axis} of `{array.name}` would be {wanted}"
+            raise VxcError(Diagnostic("E0705", text, code.source, array.span, help="a size is 0 or more"))
+        if size != wanted:
             text = f"dimension {axis} of `{array.name}` is {size}, but its declared size `{code.source.slice(expr.span)}` is {wanted}"
             raise VxcError(Diagnostic("E0705", text, code.source, array.span))
         complete.append(size)

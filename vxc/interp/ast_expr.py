@@ -12,10 +12,9 @@ from vxc.frontend.typed import Cast, Cond, Const, Expr, ExternCall, LetIn, Load,
 from vxc.interp.ast_machine import Machine
 from vxc.interp.ast_scope import Scope, pad
 from vxc.interp.ast_steps import check_slices
-from vxc.semantics import cast, dot, evaluate, reduce, reinterpret, sat, scan
+from vxc.semantics import DIVISIONS, cast, dot, evaluate, reduce, reinterpret, sat, scan
 
 _CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}
-_DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 
 
 def _const(machine: Machine, node: Const, scope: Scope):
@@ -44,7 +43,7 @@ def _op(machine: Machine, node: Op, scope: Scope):
     for arg in node.args:
         args.append((yield arg, scope))
     dtype = node.args[-1].dtype
-    if machine.trap_div and node.name in _DIVISIONS:
+    if machine.trap_div and node.name in DIVISIONS:
         wrong = scope.active(args[1] == 0)
         if wrong.any():
             raise machine.error("E0724", "integer division by zero", node.span, scope, wrong, help="test the divisor first")

@@ -20,7 +20,7 @@ from vxc.ir.ops import accesses
 from vxc.ir.printer import mention
 from vxc.ir.walk import Regions
 from vxc.record import record
-from vxc.semantics import cast, numpy_function, reinterpret, sat
+from vxc.semantics import DIVISIONS, cast, numpy_function, reinterpret, sat
 from vxc.source import Source
 
 WAIT = -1
@@ -161,14 +161,11 @@ class Frame:
 def scalar(m: Machine, step: Step) -> None:
     inst = step.inst
     args = [m.get(arg) for arg in step.args]
-    if m.trap_div and inst.op in _DIVISIONS:
+    if m.trap_div and inst.op in DIVISIONS:
         zero = both(m.mask, lanes(args[1] == 0))
         if zero is not False:
             raise m.fault("E0724", "integer division by zero", inst, m.first(zero), "test the divisor first")
     m.env[inst.result.name] = np.asarray(numpy_function(inst.op, inst.operands[-1].dtype)(*args))
-
-
-_DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 
 
 _CONVERSIONS = {"cast": cast, "sat": sat, "reinterpret": reinterpret}

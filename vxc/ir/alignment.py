@@ -45,9 +45,9 @@ def check_rows(plan: Plan, dims: Mapping[str, int]) -> None:
     for buffer in plan.buffers:
         for name, by in divisors(buffer).items():
             if dims[name] % by:
-                so = f"rows of `{buffer.name}` begin at multiples of {buffer.align} bytes where it is one of {by}"
-                hint = "pass arrays whose rows begin at such, for which this was compiled, or compile for arrays that begin anywhere"
-                raise VxcError(Diagnostic("E0706", f"{name} is {dims[name]}, and {so}", help=hint))
+                so = f"`{buffer.name}` is compiled for rows that begin at multiples of {buffer.align} bytes, so {name} has to be"
+                hint = "pass arrays whose rows begin there, or compile for arrays that begin anywhere"
+                raise VxcError(Diagnostic("E0706", f"{so} a multiple of {by}, and is {dims[name]}", help=hint))
 
 
 def lies(array: Buffer, address: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vxc.ir.kernel import Const, Inst, placement_of
+from vxc.ir.narrow import problem
 from vxc.ir.ops import OPS, AttrDef
 from vxc.layout.arrangement import arrangement
 from vxc.layout.layout import parse
@@ -16,6 +17,7 @@ _TYPES: dict[str, Callable[[object], bool]] = {
     "bool": lambda v: type(v) is bool,
     "str": lambda v: type(v) is str,
     "ints": lambda v: type(v) is tuple and all(type(x) is int for x in v),
+    "reason": lambda v: type(v) is tuple and v != () and all(type(x) in (int, str) for x in v),
 }  # fmt: skip
 
 
@@ -47,8 +49,9 @@ def attributes_problem(stage: str, inst: Inst) -> str | None:
 def _attribute(definition: AttrDef, value: object) -> str | None:
     if not _TYPES[definition.type](value):
         return f"is {value!r}, which is no {definition.type}"
-    if definition.choices and value not in definition.choices:
-        return f'is "{value}", not one of {", ".join(definition.choices)}'
+    word = value[0] if definition.type == "reason" else value
+    if definition.choices and word not in definition.choices:
+        return f'is "{word}", not one of {", ".join(definition.choices)}'
     return None
 
 
@@ -82,6 +85,7 @@ def _positive(value: int) -> str | None:
 _VALUES: dict[str, Callable] = {
     "order": _order,
     "layout": _layout,
+    "narrow": problem,
     "width": _power_of_two,
     "vector": _power_of_two,
     "bytes": _power_of_two,

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from vxc.ir.kernel import Buffer, Inst, Operand
+from vxc.ir.narrow import REASONS
 from vxc.record import record
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS, STORED
 
@@ -33,7 +34,8 @@ HELP = {"E0720": GUARD, "E0731": "a step is not 0", "E0735": "steps of slices ar
 
 
 class AttrDef(NamedTuple):
-    """An attribute: its Python type ('int', 'bool', 'str', 'ints'), whether it must be present, and the words it may be."""
+    """An attribute: its type ('int', 'bool', 'str', 'ints', or 'reason': see `vxc.ir.narrow`), whether it must be present, and the words
+    that it may be; of a reason, its codes."""
 
     type: str
     required: bool = False
@@ -106,8 +108,8 @@ _LOOP_ATTRS = (
 # An index may lie outside, for all that is known: who accesses it as a run of elements in memory order, where what lies past the end of a
 # row is in the next one, checks its indices before.
 _DOUBTED = ("doubted", AttrDef("bool"))
-# Why the access, of global or shared memory, is of fewer than 16 bytes: in the words of the pass that decided it.
-_NARROW = ("narrow", AttrDef("str"))
+# Why the access, of global or shared memory, is of fewer than 16 bytes, as the pass says that decided it.
+_NARROW = ("narrow", AttrDef("reason", False, tuple(REASONS)))
 _ORDER = ("order", AttrDef("ints", True))  # V, chunk, lanes, parts
 _RING = ("ring", "index")  # the ring, the number of the use
 _SHUFFLE = (("distance", AttrDef("int", True)), ("width", AttrDef("int", True)))

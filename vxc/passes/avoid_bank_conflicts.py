@@ -28,6 +28,7 @@ import numpy as np
 from vxc.analysis.shared_access import SharedAccess, shared_accesses
 from vxc.ir.builder import Builder
 from vxc.ir.kernel import Const, Inst, Kernel, Operand, placement_of, shared_bytes
+from vxc.ir.narrow import Reason, rows_lie, vectors_lie, words
 from vxc.ir.plan import Plan
 from vxc.ir.walk import names
 from vxc.layout.arrangement import arrangement
@@ -186,10 +187,11 @@ def _given(inst: Inst, accesses: list[SharedAccess]) -> tuple[Placement, str]:
 
 
 def _words(placement: Placement, size: int) -> str:
-    if placement.pitch:
-        row, pitch = (n * size for n in placement.pitch)
-        return f"its rows of {row} bytes lie {pitch} apart"
-    return f"its vectors of {placement.run * size} bytes change places with the row"
+    return rows_lie(*(n * size for n in placement.pitch)) if placement.pitch else vectors_lie(placement.run * size)
+
+
+def _why(placement: Placement, size: int) -> Reason:
+    return ("pitch", *(n * size for n in placement.pitch)) if placement.pitch else ("swizzle", placement.run * size)
 
 
 def arrange(kernel: Kernel, context: Context) -> Kernel:
@@ -257,11 +259,11 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement], 
             continue
         to, first, source, start = inst.operands
         what, shared = ("store", to) if to.name in placements else ("load", source)
-        why = f"against bank conflicts, {_words(placements[shared.name], shared.dtype.bytes)}"
+        why = _why(placements[shared.name], shared.dtype.bytes)
         message, about = width_of(what, shared.name, piece * shared.dtype.bytes)
         if (about, inst.loc) not in said:
             said.add((about, inst.loc))
-            context.applied(f"{message}, not {width * shared.dtype.bytes}: {why}", kernel.name, inst.loc, about)
+            context.applied(f"{message}, not {width * shared.dtype.bytes}: {words(why)}", kernel.name, inst.loc, about)
         for k in range(0, width, piece):
             if piece > 1:
                 b.emit("move", to, shifted(first, k), source, shifted(start, k), narrow=why, width=piece)

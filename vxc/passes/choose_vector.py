@@ -10,6 +10,7 @@ from vxc.analysis.forms import Atom, Form
 from vxc.analysis.offsets import Offsets, run_of, settled
 from vxc.analysis.vector_width import BYTES, MEMORY
 from vxc.ir.kernel import GLOBAL, Const, Inst, Value
+from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
 
@@ -22,7 +23,7 @@ class Choice(NamedTuple):
     """Elements in a row, and why there is only 1, where it is worth saying."""
 
     elements: int
-    why: str = ""
+    why: Reason | None = None
 
 
 def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, lanes: int, alone: bool) -> Choice:
@@ -35,7 +36,7 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     start, stop, step = (*loop.operands, Const(1))[:3]
     others = sorted({inst.op for inst in body if inst.op not in _ALLOWED and not OPS[inst.op].pure})
     if step != Const(1) or others:
-        return Choice(1, "atomics are of one element" if "atomic" in others else "")
+        return Choice(1, ("atomics",) if "atomic" in others else None)
     for inst in (loop, *body):
         offsets.define(inst)
     touched = {a.buffer.name: a.buffer for inst in body for a in accesses(inst)}
@@ -44,17 +45,16 @@ def choose(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range, l
     if strange:
         return Choice(1)
     if not (alone or _apart(insts, inside)):
-        return Choice(1, "other parts of the kernel access what it writes, or write what it reads")
+        return Choice(1, ("elsewhere",))
     sizes = _consecutive(offsets, insts, inside, loop)
     if not sizes:
         always = any(a.buffer.space in MEMORY for i in Regions.of(insts).level(inside) for a in accesses(insts[i]))
-        why = "no access follows the elements of an array" if always else "what it accesses depends on conditions"
-        return Choice(1, why) if touched else Choice(1)
+        return Choice(1, ("no-run" if always else "conditions",)) if touched else Choice(1)
     elements = loop.attr("vector") or min(BYTES // min(sizes), WIDEST // max(sizes))
     trips = len(range(start.value, stop.value)) if isinstance(start, Const) and isinstance(stop, Const) else None
     while elements > 1 and not loop.attr("vector") and (elements * len(body) > LENGTH or (trips is not None and elements * lanes > trips)):
         elements //= 2
-    return Choice(elements, "" if elements > 1 else "there is too little to do for each lane")
+    return Choice(elements, None if elements > 1 else ("little-work",))
 
 
 def choose_own(offsets: Offsets, insts: Sequence[Inst], loop: Inst, inside: range) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vxc.analysis.wide_loop import Widths
 from vxc.ir.kernel import Kernel
+from vxc.ir.narrow import words
 from vxc.pass_manager import Context
 from vxc.passes.prove_parallel_text import source_name
 from vxc.passes.why_narrow import tests
@@ -37,7 +38,7 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
                     message, about = width_of(what, run.buffer.name, size)
                     once(context.applied, message + use + how, places[0], about=about)
     for miss in found.missed:
-        once(context.missed, f"`{source_name(miss.buffer.name)}` goes one element at a time: {miss.why}", miss.places[0])
+        once(context.missed, f"`{source_name(miss.buffer.name)}` goes one element at a time: {words(miss.why)}", miss.places[0])
     for loop in found.loops.values():
         if loop.shift:
             run = loop.shift.run

@@ -54,7 +54,7 @@ def joined(kernel: Kernel, context: Context) -> Kernel:
             access = found[at]
             buffer, *indices = kernel.insts[access.lowest].operands
             local = b.declare("local", buffer.name, buffer.dtype, (access.width,))
-            why = f"{access.width} elements in a row are loaded here" if access.width * buffer.dtype.bytes < BYTES else None
+            why = ("loaded", access.width) if access.width * buffer.dtype.bytes < BYTES else None
             b.emit("move", local, 0, buffer, b.linear(buffer, indices, Rewriter(b, {})), width=access.width, narrow=why)
             held |= {i: (local, Const(k)) for i, k in access.elements.items()}
             context.applied(f"{access.width * buffer.dtype.bytes}-byte loads of `{source_name(buffer.name)}`", kernel.name, inst.loc)

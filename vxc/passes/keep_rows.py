@@ -66,7 +66,7 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
     if resident := rows.resident(uses):
         text = f"registers for {resident} threads of a multiprocessor, not for more: else loads would wait for arithmetic"
         context.applied(text, kernel.name, first.loc)
-    return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses).run()))
+    return replace(kernel, insts=simplify_insts(_Rewrite(rows, uses).run(), debug=context.debug))
 
 
 def _called(numbering: Numbering, n: int) -> str:

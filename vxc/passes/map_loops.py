@@ -33,6 +33,7 @@ from vxc.analysis.thread_loop import MEMORY
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Scalar, Value
+from vxc.ir.narrow import Reason, words
 from vxc.ir.ops import accesses
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
@@ -52,7 +53,7 @@ from vxc.target import WARP
 
 BLOCK = 256  # threads of a block whose groups are a warp or less
 KEEPING = 64  # the same where lanes keep rows: registers of a smaller block are free for the next one sooner
-MORE = "an iteration is more than loads, arithmetic and stores of global memory"
+MORE: Reason = ("more-work",)
 
 
 def run(plan: Plan, context: Context) -> Plan:
@@ -90,7 +91,7 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
-            vectors.singles[-1] = _single(group) if group > 1 else vectors.singles.get(-1)
+            vectors.singles[-1] = ("iteration", group) if group > 1 else vectors.singles.get(-1)
             widths = [(outer, group), *_body(nest.body, group, rewriter, vectors, bool(block), dimensions(kernel))]
     context.applied(_words(nest, group, rows, threads), kernel.name, outer.loc)
     if columns is not None:
@@ -180,7 +181,7 @@ class _Vectors:
     """
 
     def __init__(self, kernel: Kernel, nest: Nest, context: Context):
-        self.singles: dict[int, str | None] = {}
+        self.singles: dict[int, Reason | None] = {}
         self.kernel, self.nest, self.context = kernel, nest, context
         self.offsets = Offsets.of(kernel.params)
         for inst in nest.prologue:
@@ -194,8 +195,7 @@ class _Vectors:
         if found.elements > 1:
             self.context.applied(f"{found.elements} elements in a row to a lane", self.kernel.name, loop.loc)
         elif found.why or loop.attr("vector"):
-            why = found.why or MORE
-            self.context.missed(f"one element at a time: {why}", self.kernel.name, loop.loc)
+            self.context.missed(f"one element at a time: {words(found.why or MORE)}", self.kernel.name, loop.loc)
         return found.elements
 
     def of_own(self, loop: Inst, inside: range) -> int:
@@ -204,11 +204,6 @@ class _Vectors:
         if elements > 1:
             self.context.applied(f"{elements} elements in a row at a time", self.kernel.name, loop.loc)
         return elements
-
-
-def _single(group: int) -> str:
-    """Why an access that an iteration of the nest makes by itself is of one element."""
-    return f"it is one element to an iteration, which {group} threads run together"
 
 
 def _several(elements: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.bounds import OutOfRange
 from vxc.analysis.concrete import Collision, enumerable
-from vxc.analysis.forms import Atom
+from vxc.analysis.forms import Atom, Call
 from vxc.diag import Diagnostic, Label
 from vxc.ir.kernel import Inst, Kernel, Value
 from vxc.ir.printer import mention
@@ -60,9 +60,13 @@ class Wording:
         shown = next((a for a in writes if not enumerable(facts, a)), writes[0])
         name = source_name(shown.buffer.name)
         data = any(self._from_memory(u) for f in shown.indices for u in f.atoms())
-        label = "which element this is depends on data" if data else "no rule separates the iterations here"
+        wraps = any(isinstance(u, Call) and u.op in ("floordiv", "mod") for f in shown.indices for u in f.unknowns)
+        label = "no rule separates the iterations here" + ": what is divided is a sum that may wrap" * wraps
+        label = "which element this is depends on data" if data else label
         says = f"cannot prove that `parallel` iterations over `{loop.index}` touch different elements of `{name}`"
         help_ = 'if they do, say why with `@independent("reason")` on the loop; else use `atomic_add` or a `serial` loop'
+        if wraps:
+            help_ = f"take what may be any number modulo the divisor before it is added, as `(i + n % N) % N`; {help_}"
         return self._diagnostic("E0313", says, shown, label, help_)
 
     def _ways_out(self, access: Access) -> str:

@@ -3,7 +3,8 @@
 Before: any plan, any stage.
 After:  the same plan with no foldable pure instruction, no comparison that ranges decide, no two equal pure instructions where one is in
         scope of the other, no unused pure instruction, load or declared storage, no `if` on a constant, no loop or `if` with nothing in
-        it, no loop of which ranges tell that it runs never or, unless it is parallel or may be left early, once.
+        it, no loop of which ranges tell that it runs never or, unless it is parallel or may be left early, once. In --debug builds what
+        such a build checks stays: loads whose indices may be out of range, and quotients whose divisor may be 0.
 
     %0: i64 = mul %i, 1                      %1: f32 = load @x, %i
     %1: f32 = load @x, %0          ->        store @y, %i, %1
@@ -25,6 +26,7 @@ from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.ir.ops import OPS, TERMINATES
 from vxc.ir.plan import Plan
 from vxc.pass_manager import Context, Pass
+from vxc.semantics import DIVISIONS
 
 EMPTY: Mapping[str, Range] = MappingProxyType({})
 
@@ -247,8 +249,16 @@ def _left_early(insts) -> set[str]:
     return left
 
 
-def _sweep(insts: list[Inst]) -> list[Inst]:
-    """Drop what nothing uses, from the end: pure results, loads, declared storage, regions left empty."""
+def _is_checked(inst: Inst) -> bool:
+    """Whether --debug builds test something where it stands."""
+    divides = inst.op in DIVISIONS and not isinstance(inst.operands[1], Const)
+    return divides or inst.op == "load" and bool(inst.operands[0].shape)
+
+
+def _sweep(insts: list[Inst], debug: bool) -> list[Inst]:
+    """Drop what nothing uses, from the end: pure results, loads, declared storage, regions left empty; with `debug` nothing that is
+    checked.
+    """
     used: set[str] = set()
     out: list[Inst] = []
     ends: list[int] = []  # length of `out` just after each open region's `end`
@@ -263,7 +273,7 @@ def _sweep(insts: list[Inst]) -> list[Inst]:
             if len(out) == start and inst.op in ("loop", "if"):
                 out.pop()
                 continue
-        elif (row.pure or inst.op == "load") and inst.result.name not in used:
+        elif (row.pure or inst.op == "load") and inst.result.name not in used and not (debug and _is_checked(inst)):
             continue
         elif row.result == "buffer" and row.stages != ("plan",) and "@" + inst.result.name not in used:
             continue
@@ -282,15 +292,15 @@ def _sweep(insts: list[Inst]) -> list[Inst]:
     return out
 
 
-def simplify_insts(insts, known: Mapping[str, Range] = EMPTY) -> tuple[Inst, ...]:
+def simplify_insts(insts, known: Mapping[str, Range] = EMPTY, debug: bool = False) -> tuple[Inst, ...]:
     """`known` has ranges of values."""
-    return tuple(_sweep(_Forward(known).run(insts)))
+    return tuple(_sweep(_Forward(known).run(insts), debug))
 
 
 def run(plan: Plan, context: Context) -> Plan:
     plan, kernels = replace(plan, entries=simplify_insts(plan.entries)), []
     for kernel in plan.kernels:
-        insts = simplify_insts(kernel.insts, ranges(kernel.with_attrs(blocks=plan.most_blocks(kernel))))
+        insts = simplify_insts(kernel.insts, ranges(kernel.with_attrs(blocks=plan.most_blocks(kernel))), context.debug)
         if len(insts) < len(kernel.insts):
             context.applied(f"{len(kernel.insts) - len(insts)} of {len(kernel.insts)} instructions folded, shared or dropped", kernel.name)
         kernels.append(replace(kernel, insts=insts))

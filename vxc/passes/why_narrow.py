@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vxc.analysis.forms import Atom, Form, form
@@ -10,38 +10,27 @@ from vxc.analysis.thread_loop import MEMORY
 from vxc.analysis.vector_width import BYTES, MOST, candidate, refusal
 from vxc.analysis.wide_loop import Widths
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand
+from vxc.ir.narrow import Reason, alike
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions, definitions
 from vxc.passes.limit_unrolling import trips
 from vxc.passes.prove_parallel_text import source_name
 
-ATOMIC = "an atomic updates one element"
-ONE = "a thread takes one element here"
-REST = "elements that fill no whole vector go one by one"
-STEP = "elements on both sides of the end of a row do not lie together"
-_INSIDE = {"loop": "a loop", "while": "a loop", "break": "a `break`", "continue": "a `continue`", "print": "a `print`",
-           "barrier": "a barrier"}  # fmt: skip
+REST: Reason = ("rest",)
 
 
 def tests(found: Widths) -> list[str]:
     """What the kernel tests for its wide form, in words."""
     begin, be = ("begin", "begins"), ("are multiples", "is a multiple")
-    words = [f"{' and '.join(xs)} {begin[len(xs) == 1]} at a multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
-    return words + [f"{' and '.join(xs)} {be[len(xs) == 1]} of {n}" for n, xs in _alike(found.divides, "{}").items()]
+    aligned, divides = (alike((source_name(name), n) for name, n in x.items()) for x in (found.aligned, found.divides))
+    words = [f"`{'` and `'.join(xs)}` {begin[len(xs) == 1]} at a multiple of {n} bytes" for n, xs in aligned.items()]
+    return words + [f"{' and '.join(xs)} {be[len(xs) == 1]} of {n}" for n, xs in divides.items()]
 
 
-def _fails(found: Widths) -> str:
+def _fails(found: Widths) -> Reason:
     """The opposite."""
-    words = [f"{' or '.join(xs)} begins at no multiple of {n} bytes" for n, xs in _alike(found.aligned, "`{}`").items()]
-    return ", or ".join(words + [f"{' or '.join(xs)} is no multiple of {n}" for n, xs in _alike(found.divides, "{}").items()])
-
-
-def _alike(needs: Mapping[str, int], how: str) -> dict[int, list[str]]:
-    """By what is needed, the names of what it is needed of."""
-    found: dict[int, list[str]] = {}
-    for name, by in needs.items():
-        found.setdefault(by, []).append(how.format(source_name(name)))
-    return found
+    needs = [*((f"@{name}", n) for name, n in found.aligned.items()), *((f"%{name}", n) for name, n in found.divides.items())]
+    return ("calls", *(x for name, n in needs for x in (source_name(name), n)))
 
 
 def marked(kernel: Kernel, found: Widths) -> Kernel:
@@ -60,9 +49,9 @@ def marked(kernel: Kernel, found: Widths) -> Kernel:
     return replace(kernel, insts=tuple(insts))
 
 
-def _looked_at(found: Widths) -> Iterator[tuple[int, str]]:
+def _looked_at(found: Widths) -> Iterator[tuple[int, Reason]]:
     """The accesses of loops that were looked at; those that move with others stay single only where the tests fail."""
-    other = f"for calls where {_fails(found)}" if found.two_forms else REST
+    other = _fails(found) if found.two_forms else REST
     for loop in found.loops.values():
         for run in loop.runs:
             yield from dict.fromkeys((*run.loads, *run.stores), other).items()
@@ -77,20 +66,20 @@ class _Single:
         self.insts, self.offsets = kernel.insts, found.offsets
         self.regions, self.defined = Regions.of(kernel.insts), definitions(kernel.insts)
 
-    def why(self, at: int) -> str:
+    def why(self, at: int) -> Reason:
         inst = self.insts[at]
         buffer = inst.operands[0]
         if inst.op == "atomic":
-            return ATOMIC
+            return ("atomic",)
         (access,) = accesses(inst)
         if self._from_memory(access.box):
-            return "where it is depends on memory"
+            return ("data",)
         offset = self.offsets.linear(buffer, access.box)
         for loop in (p for p in self.regions.parents(at) if self.insts[p].op == "loop"):
             index = Atom(self.insts[loop].result.name)
             if index in offset.atoms() and trips(self.insts[loop]) != 1:
                 return self._next(loop, buffer, offset.coefficient(index), offset.without(index))
-        return ONE
+        return ("single",)
 
     def _from_memory(self, indices: Iterable[Operand]) -> bool:
         """Whether an index follows from what something else than arithmetic gives."""
@@ -107,29 +96,29 @@ class _Single:
             work += inst.operands if OPS[inst.op].pure or inst.op == "loop" else ()
         return False
 
-    def _next(self, loop: int, buffer: Buffer, step: Form | None, rest: Form) -> str:
+    def _next(self, loop: int, buffer: Buffer, step: Form | None, rest: Form) -> Reason:
         """Of elements that the iterations of a loop go to."""
         inst = self.insts[loop]
-        here = f"the loop on line {inst.loc[0]}" if inst.loc else "the loop around it"
+        line = inst.loc[0] if inst.loc else 0
         if step is None or Atom(inst.result.name) in rest.atoms():
-            return f"the elements that a thread takes in {here} do not follow one another in memory"
+            return "scattered", line
         if buffer.dtype.bits < 8:
-            return f"two elements of {buffer.dtype} share a byte"
+            return "packed", str(buffer.dtype)
         if step != form(1):
-            by = f"{step.value * buffer.dtype.bytes:,} bytes" if step.value is not None else f"{source_name(str(step))} elements"
-            return f"the next element that the thread takes is {by} further on"
-        return f"{here} {self._kept(inst, loop)}"
+            ahead = step * buffer.dtype.bytes
+            return "next", source_name(str(ahead)) if ahead.value is None else ahead.value
+        return self._kept(inst, loop, line)
 
-    def _kept(self, inst: Inst, loop: int) -> str:
+    def _kept(self, inst: Inst, loop: int, line: int) -> Reason:
         """Why a loop over consecutive elements is none that is looked at."""
         if candidate(inst):
             inside = refusal(self.insts[i] for i in self.regions.body(loop))
-            return f"has {_INSIDE.get(inside, 'an exchange between lanes')} in it" if inside else "accesses other elements in between"
+            return ("holds", line, inside) if inside else ("between", line)
         if inst.attr("kind") != "unroll":
-            return "runs its iterations one after another: it is no `unroll` loop"
+            return "serial", line
         count = trips(inst)
         if count is None:
-            return "is as long as only the call knows"
-        return f"has {count} iterations, and a vector has 2 to {MOST}, a power of two"
+            return "length", line
+        return "count", line, count, MOST
 
 

@@ -13,7 +13,7 @@ from vxc.analysis.wide_loop import Run, WideLoop
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Scalar, Value
 from vxc.ir.walk import Regions
-from vxc.passes.why_narrow import REST, STEP
+from vxc.passes.why_narrow import REST
 
 
 class _Digit(NamedTuple):
@@ -228,7 +228,7 @@ class LoopWriter:
                 with self._each(first, kind="unroll") as (u, inner):
                     inner.mapping.update((self.insts[i].result, digit.after(u)) for i, digit in digits.items())
                     self._define(inner, run.indices)
-                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices), narrow=STEP))
+                    b.emit("store", array, u, b.emit("load", inner(run.buffer), *map(inner, run.indices), narrow=("row-end",)))
 
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""

@@ -152,7 +152,8 @@ def reading(array: Any, name: str) -> Iterator[None]:
     except VxcError:
         raise
     except Exception as error:
-        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {' '.join(str(error).split())})"
+        said = " ".join(f"{type(error).__name__}: {error}".split())  # in one line
+        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({said})"
         hint = "pass an array that fulfils its protocol, and whose memory was not freed"
         raise VxcError(Diagnostic("E0703", message, help=hint)) from None
 

@@ -14,11 +14,11 @@ from vxc.semantics.reduce import dot, reduce
 from vxc.semantics.reductions import REDUCTIONS, SCANS, Reduction, accumulator, empty, identity
 from vxc.semantics.scan import scan
 from vxc.semantics.stored import PRECISIONS, STORED
-from vxc.semantics.table import SCALAR_OPS, ScalarOp, accepts, result_dtype
+from vxc.semantics.table import DIVISIONS, SCALAR_OPS, ScalarOp, accepts, result_dtype
 from vxc.semantics.trips import trip_counts
 
 __all__ = [
-    "ATOMIC_OPS", "FLOAT_MAX", "FRAGMENT_ORDER", "PARTS", "PRECISIONS", "REDUCTIONS", "SCALAR_OPS", "SCANS", "STORED", "Order",
+    "ATOMIC_OPS", "DIVISIONS", "FLOAT_MAX", "FRAGMENT_ORDER", "PARTS", "PRECISIONS", "REDUCTIONS", "SCALAR_OPS", "SCANS", "STORED", "Order",
     "Reduction", "ScalarOp", "accepts", "accumulator", "c_atomic", "c_cast", "c_expr", "c_literal", "c_reinterpret", "c_sat", "cast",
     "check_order", "dot", "empty", "evaluate", "identity", "numpy_function", "parse_order", "print_format", "printed", "reduce",
     "reduce_order", "reinterpret", "result_dtype", "sat", "scan", "trip_counts",

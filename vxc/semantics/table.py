@@ -93,6 +93,7 @@ _ROWS = [
 ]  # fmt: skip
 
 SCALAR_OPS: dict[str, ScalarOp] = {row[0]: ScalarOp(*row) for row in _ROWS}
+DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")  # of integers, by an operand that must not be 0 in --debug builds
 
 
 def result_dtype(name: str, dtype: DType) -> DType:
