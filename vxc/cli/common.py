@@ -163,7 +163,7 @@ def typed_kernels(module: Module, source: Source, settings: Settings, stand_in: 
     """The kernel that -k names, or all, with `stand_in` for generic dtypes that nothing gives. Raises VxcError with what is wrong in the
     file, E0234 where it is empty.
     """
-    if settings.kernel:
+    if settings.kernel is not None:
         return [check(module, source, settings.kernel, settings.defines, reduce_chunk=settings.reduce_chunk, stand_in=stand_in)]
     if not module.items:
         raise no_kernel(source)
@@ -174,7 +174,7 @@ def chosen(module: Module, source: Source, name: str | None) -> tuple[Kernel, So
     """The syntax of what to call, and the text that it is in: what -k names, else the only program, else the only kernel. Raises VxcError
     E0234.
     """
-    names = [name] if name else program_names(module) or kernel_names(module)
+    names = [name] if name is not None else program_names(module) or kernel_names(module)
     if not names:
         raise no_kernel(source)
     if len(names) > 1:
