@@ -35,12 +35,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 
+from vxc.analysis.far import far
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
 from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_of, shift_of, slice_of
 from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
-from vxc.ir.facts import full, ranges
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
@@ -77,7 +77,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     found = Widths(offsets)
     regions = Regions.of(kernel.insts)
-    far = _far(kernel)
+    wrapped = far(kernel) if any(inst.op in _DIGITS for inst in kernel.insts) else frozenset()
     done = 0  # where what is before has its forms
     for at, inst in enumerate(kernel.insts):
         if at < done:
@@ -94,26 +94,12 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             for other in inside:
                 offsets.define(other)
             done = regions.end[at]
-            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found, far).widened(distinct)
+            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found, wrapped).widened(distinct)
             if wide:
                 found.loops[at] = wide
     if found.two_forms:
         found.loops.update({at: replace(loop, runs=tuple(map(_by_address, loop.runs))) for at, loop in found.loops.items()})
     return found
-
-
-def _far(kernel: Kernel) -> frozenset[str]:
-    """What is divided and may have wrapped: sums of what may be anything that 64 bits hold. Positions in arrays are none."""
-    if not any(inst.op in _DIGITS for inst in kernel.insts):
-        return frozenset()
-    values = (*kernel.params, *(inst.result for inst in kernel.insts if inst.op == "load"))
-    sizes = {x for p in kernel.params if isinstance(p, Buffer) for x in (*p.shape, *(p.strides or ()))}
-    far = {x.name for x in values if isinstance(x, Value) and x.dtype.bits == 64 and x.dtype.is_int and x not in sizes}
-    known = ranges(kernel) if far else {}
-    for inst in kernel.insts:
-        if inst.result and known.get(inst.result.name) == full(I64) and any(getattr(x, "name", "") in far for x in inst.operands):
-            far.add(inst.result.name)
-    return frozenset(far)
 
 
 def _by_address(run: Run) -> Run:
