@@ -154,6 +154,30 @@ def test_sizes_of_tiles_are_those_of_given_arrays(place):
     assert got.status == 1 and got.err.startswith("error[E0231]: `s` needs a constant size\n") and "with `-D`" in got.err
 
 
+def test_sizes_of_tiles_are_those_of_the_example(place):
+    other = TILE.replace(" f(", " g(")
+    (place / "f.vx").write_text(f"{TILE}\n{other}\nexample f(x = rand(f32, 96));\nexample g(x = rand(f32, 64));\n")
+    assert [given.fixed[0] for given in calls("f.vx")] == ["-D N=96", "-D N=64"]
+    (given,) = calls("f.vx", kernel="g")
+    assert given.compiled().cuda == called_from_python("f.vx", given)
+    assert np.array_equal(output("f.vx", "-k", "g", "--on", "flat"), given.call.arrays["x"])
+    assert output("f.vx", "-k", "g", "--on", "flat", "-D", "N=80").shape == (80,)
+    assert output("f.vx", "-k", "g", "--on", "flat", "-a", "x=rand:f32[48]").shape == (48,)
+    assert vxc("diff", "f.vx").out.count(" agree on 4 sets of inputs\n") == 2
+    for command in (("run", "-k", "g", "--dynamic"), ("diff", "--dynamic"), ("explain", "--dynamic"), ("compile",), ("check",)):
+        got = vxc(*command, "f.vx")
+        assert got.status == 1 and "error[E0231]: `s` needs a constant size\n" in got.err + got.out
+    (place / "f.vx").write_text(f"{TILE}\nexample f(x = rand(f32, 96), y = rand(f32, 95));\n")
+    assert "error[E0224]: dimension 0 of `y` is 95, and the other arguments make it 96\n" in vxc("run", "f.vx").err
+
+
+def test_an_array_of_no_dimensions_is_taken_as_python_takes_it(place):
+    np.save("x.npy", np.float32(3))
+    called = vxc_package.load("f.vx").f(np.array(3, np.float32), device="cpu")
+    got = output("f.vx", "--on", "flat", "-a", "x=x.npy")
+    assert got.shape == called.shape == (1,) and got == called == 3
+
+
 @pytest.mark.parametrize("command", ["run", "explain", "bench"])
 @pytest.mark.parametrize("more", [(), ("--dynamic",)])
 def test_sizes_that_contradict_a_definition_are_refused(place, command, more):

@@ -38,7 +38,9 @@ class Call:
 def read_arguments(
     texts: Mapping[str, str], kernel: syntax.Kernel, defines: Mapping[str, int | bool | DType], seed: int
 ) -> dict[str, np.ndarray | Number]:
-    """The values of `-a NAME=TEXT` (see `runtime.arrays`). Raises VxcError E0708, E0709, E0710."""
+    """The values of `-a NAME=TEXT` (see `runtime.arrays`); an array of no dimensions has as many as are declared, each of size 1. Raises
+    VxcError E0708, E0709, E0710.
+    """
     declared = {param.name: param.type for param in kernel.params}
     values: dict[str, np.ndarray | Number] = {}
     for name, text in texts.items():
@@ -50,7 +52,10 @@ def read_arguments(
             what = "an array" if declared[name].dims else "one number"
             hint = f"pass {name}=FILE.npy or {name}=rand:f32[8]" if declared[name].dims else f"pass {name}=2"
             raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
-        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
+        value = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
+        if isinstance(value, np.ndarray) and not value.shape:
+            value = value.reshape((1,) * len(declared[name].dims))  # as a call from Python takes it
+        values[name] = value
     return values
 
 

@@ -64,7 +64,8 @@ def kernel_calls(
     """The kernel called with what -a says; without, the chosen kernels with what their examples say."""
     if arguments:
         return [kernel_call(module, source, settings, arguments, seed, dynamic)]
-    return [called(kernel, module, source, settings, seed, dynamic) for kernel in typed_kernels(module, source, settings)]
+    kernels = typed_kernels(module, source, settings, sampled=not dynamic)
+    return [called(kernel, module, source, settings, seed, dynamic) for kernel in kernels]
 
 
 def kernel_call(module: Module, source: Source, settings: Settings, arguments: Mapping[str, str], seed: int, dynamic: bool) -> Called:
@@ -72,7 +73,7 @@ def kernel_call(module: Module, source: Source, settings: Settings, arguments: M
     item, text = chosen(module, source, settings.kernel)
     values = read_arguments(arguments, item, settings.defines, seed)
     defines = {**_tiles(_signature(text, item.name), values, dynamic), **generics_of(item, values), **settings.defines}
-    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
+    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk, sampled=not dynamic)
     return _specialised(Called(kernel, complete(kernel, values, seed=seed), settings), module, source, dynamic)
 
 

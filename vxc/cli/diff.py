@@ -41,7 +41,7 @@ def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool
         for path in files:
             try:
                 source, module = read_module(path)
-                for kernel in _comparable(typed_kernels(module, source, settings)):
+                for kernel in _comparable(typed_kernels(module, source, settings, sampled=not dynamic)):
                     given = called(kernel, module, source, settings, seed, dynamic)
                     report, fault = _compare(given, seed, not lacking)
                     reports.append(report)
