@@ -12,6 +12,7 @@ from cli_tool import SAMPLES, vxc
 import vxc as vxc_package
 from vxc.cli.calls import Called, kernel_calls
 from vxc.cli.common import Settings, read_module
+from vxc.dtypes import BF16
 
 ROW = "kernel f(x: f32[M, N], out y: f32[M]) { parallel i in M { y[i] = sum(x[i]); } }\n"
 """Of 1000 elements: 64 lanes where that is known, else 32, so the sum has another order."""
@@ -169,6 +170,18 @@ def test_sizes_of_tiles_are_those_of_the_example(place):
         assert got.status == 1 and "error[E0231]: `s` needs a constant size\n" in got.err + got.out
     (place / "f.vx").write_text(f"{TILE}\nexample f(x = rand(f32, 96), y = rand(f32, 95));\n")
     assert "error[E0224]: dimension 0 of `y` is 95, and the other arguments make it 96\n" in vxc("run", "f.vx").err
+
+
+def test_elements_that_do_not_say_what_a_generic_is(place):
+    (place / "f.vx").write_text(ROW.replace("f(", "f<T: dtype>(").replace("x: f32", "x: T").replace("sum(x[i])", "sum(x[i] as f32)"))
+    x = np.arange(12, dtype=BF16.numpy).reshape(2, 6)
+    np.save("x.npy", x)
+    got = vxc("run", "f.vx", "-a", "x=x.npy")
+    assert got.err.startswith("error[E0704]: argument `x` holds elements of void16, which no kernel reads\n") and "-D T=bf16" in got.err
+    assert np.array_equal(output("f.vx", "--on", "flat", "-a", "x=x.npy", "-D", "T=bf16"), vxc_package.load("f.vx").f(x, device="cpu"))
+    np.save("x.npy", x.astype(np.longdouble))
+    got = vxc("run", "f.vx", "-a", "x=x.npy")
+    assert got.err.startswith("error[E0704]: ") and "convert it to one of f16, bf16, f32" in got.err
 
 
 def test_an_array_of_no_dimensions_is_taken_as_python_takes_it(place):
