@@ -172,6 +172,17 @@ def test_sizes_of_tiles_are_those_of_the_example(place):
     assert "error[E0224]: dimension 0 of `y` is 95, and the other arguments make it 96\n" in vxc("run", "f.vx").err
 
 
+@pytest.mark.parametrize("pitch, lies", [(1000, "true"), (1001, "false"), (1004, "true")])
+def test_a_pitch_is_that_of_the_array(place, pitch, lies):
+    (place / "f.vx").write_text(ROW.replace("N]", "N : ld]"))
+    (given,) = calls("f.vx", {"x": f"rand:f32[6,1000:{pitch}]"})
+    assert given.fixed == ("-D N=1000", f"--aligned x={lies}", "--aligned y=true")
+    x = given.call.arrays["x"]
+    assert x.strides == (4 * pitch, 4)
+    called = vxc_package.load("f.vx").f(x, device="cpu")
+    assert np.array_equal(output("f.vx", "--on", "flat:thread", "-a", f"x=rand:f32[6,1000:{pitch}]"), called)
+
+
 def test_elements_that_do_not_say_what_a_generic_is(place):
     (place / "f.vx").write_text(ROW.replace("f(", "f<T: dtype>(").replace("x: f32", "x: T").replace("sum(x[i])", "sum(x[i] as f32)"))
     x = np.arange(12, dtype=BF16.numpy).reshape(2, 6)

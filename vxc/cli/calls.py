@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from vxc.api.compiling import Specialiser, signatures
-from vxc.api.host import dense_views
+from vxc.api.host import copied_views
 from vxc.api.libraries import view
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, sizes
@@ -122,4 +122,4 @@ def _views(kernel: Typed, signature: Signature, call: Call) -> dict[str, ArrayVi
     shaped = shapes(kernel, call.arrays, call.scalars, call.dims, set()) if alone else {}
     for name, dtype in ((array.name, array.dtype) for array in kernel.arrays if array.name in alone):
         found[name] = ArrayView(0, shaped[name], row_major(shaped[name]), dtype, dtype.bytes, False, CPU)
-    return dense_views(found)
+    return copied_views(found, signature.params)
