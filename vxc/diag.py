@@ -119,6 +119,8 @@ def read_source(path: str | Path) -> Source:
     stdin = str(path) == "-"
     name = "<stdin>" if stdin else _file_name(path)
     try:
+        if stdin and sys.stdin is None:
+            raise OSError("it is closed")
         with nullcontext(sys.stdin.buffer) if stdin else open(path, "rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:

@@ -141,6 +141,9 @@ class Target:
 
 def target(name: str = DEFAULT_ARCH) -> Target:
     """The target named `sm_XY`, `sm_XYa` or `sm_XYf`. Raises `VxcError` E0701 for a name that is none, or older than sm_80."""
+    if not isinstance(name, str):
+        message = f"an architecture has a name, and a {type(name).__name__} is given"
+        raise VxcError(Diagnostic("E0701", message, help='pass a str such as "sm_90a"'))
     if name in TARGETS:
         return TARGETS[name]
     number = name.removeprefix("sm_").rstrip("af")

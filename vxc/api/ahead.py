@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls, Fitted
-from vxc.api.errors import WrongTypeError, translated
+from vxc.api.errors import WrongTypeError, expect, translated
 from vxc.api.libraries import offers
 from vxc.api.signatures import Parameter, Signature
 from vxc.api.specialise import Specialisation, dtype_of
@@ -94,6 +94,8 @@ class _Ahead:
         sized, shape = offers(given, "shape"), given
         try:
             shape = given.shape if sized else given
+            if isinstance(shape, (Set, Mapping)):
+                raise TypeError("in no order")
             self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
         except Exception:  # TypeError, or what the type's own code raises
             message = f"`{name}` is described by {brief(shape)}, which is no shape"
@@ -105,6 +107,7 @@ class _Ahead:
             raise VxcError(Diagnostic("E0705", f"the shape of `{name}` has a size of {brief(max(self.shape))}", help=_LARGEST))
         self.dtype = _dtype(given.dtype) if sized else None
         self.aligned = not isinstance(given, ShapeDtype) or given.aligned
+        expect(f"`aligned` of the ShapeDtype of `{name}`", self.aligned, bool, "True or False")
 
 
 def _dtype(given: Any) -> DType:

@@ -10,6 +10,7 @@ import numpy as np
 from vxc.api.libraries import is_array, on_device
 from vxc.api.signatures import Parameter
 from vxc.diag import Diagnostic, VxcError, listed, suggestion
+from vxc.dtypes import DTYPES
 
 
 def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,7 +24,9 @@ def matched(kernel: str, params: Sequence[Parameter], args: Sequence[Any], keywo
     declared = {p.name: p for p in params}
     for name in keywords:
         if name not in declared:
-            hint = suggestion(name, declared, f"its parameters are {listed(f'`{p.text}`' for p in params)}")
+            fixed = any(name in (p.dtype, *p.dims) for p in params) and name not in DTYPES
+            listing = f"its parameters are {listed(f'`{p.text}`' for p in params)}"
+            hint = f"fix sizes and generics before: k.define({name}=..)" if fixed else suggestion(name, declared, listing)
             raise VxcError(Diagnostic("E0708", f"`{kernel}` has no parameter `{name}`", help=hint))
     names = [p.name for p in _positional(kernel, params, args, keywords)][: len(args)]
     for name in names:
@@ -55,7 +58,7 @@ def _right_kind(param: Parameter, value: Any) -> Any:
     """The argument, an array without dimensions that stands for a number as that number."""
     if param.array == is_array(value):
         return value
-    if not param.array and getattr(value, "shape", None) == ():
+    if not param.array and _without_dimensions(value):
         if on_device(value, param.name):
             message = f"argument `{param.name}` is declared `{param.text}`, one number, and is given as an array on a device"
             hint = "reading it waits for the device: pass x.item(), or declare it as an array of one element"
@@ -68,3 +71,10 @@ def _right_kind(param: Parameter, value: Any) -> Any:
         raise VxcError(Diagnostic("E0709", f"argument `{param.name}` is declared `{param.text}`, and a {kind} is no array", help=hint))
     message = f"argument `{param.name}` is declared `{param.text}`, one number, and an array ({kind}) is given"
     raise VxcError(Diagnostic("E0709", message, help="pass a Python number, such as x.item()"))
+
+
+def _without_dimensions(value: Any) -> bool:
+    try:
+        return getattr(value, "shape", None) == ()
+    except Exception:  # of the type's own code
+        return False

@@ -12,7 +12,7 @@ from typing import Any
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType
-from vxc.runtime.arrays import CPU, ArrayView
+from vxc.runtime.arrays import CPU, ArrayView, check_lies
 
 _CPU, _CUDA, _MANAGED = 1, 2, 13  # DLDeviceType
 _LEGACY_STREAM = 1  # how the protocol writes the legacy default stream; 0 is not allowed
@@ -65,15 +65,18 @@ def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
         capsule = array.__dlpack__(**asked)
     tensor, readonly = _opened(capsule)
     shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else row_major(shape)
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+    check_lies(shape, strides)
     dtype = _dtype(tensor, name)
     device = CPU if kind == _CPU else "cuda"
-    return ArrayView((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, dtype.bytes, readonly, device)
+    return ArrayView((tensor.data or 0) + tensor.byte_offset, shape, strides or row_major(shape), dtype, dtype.bytes, readonly, device)
 
 
 def _opened(capsule: Any) -> tuple[_Tensor, bool]:
     if _is_named(capsule, b"dltensor_versioned"):
         managed = _ManagedVersioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:  # of another, nothing else may be read
+            raise ValueError(f"it is of DLPack {managed.major}, and asked for is 1")
         return managed.tensor, bool(managed.flags & _READ_ONLY)
     return _Managed.from_address(_pointer(capsule, b"dltensor")).tensor, False
 

@@ -67,6 +67,9 @@ def reduction(
 def _made(function: str, signature: Any, expression: Any, name: str, target: str | Target | None, **more: Any) -> Kernel:
     expect(f"the `signature` of vxc.{function}", signature, str, "a str such as 'x: f32, y: f32 -> f32'")
     expect(f"the `name` of vxc.{function}", name, str, "a str such as 'fma'")
+    if not name.isidentifier():
+        message = f"the `name` of vxc.{function} is {name!r}, and kernels are called as variables are"
+        raise VxcError(Diagnostic("E0107", message, help="write letters, digits and `_`, as in 'fma'"))
     wanted = "a str such as 'x * y'"
     expect(f"the `expression` of vxc.{function}", expression, (str, tuple, list), wanted)
     texts = (expression,) if isinstance(expression, str) else tuple(expression)

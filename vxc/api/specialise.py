@@ -69,6 +69,9 @@ def fixed(kernel: Signature, name: str, value: Any) -> Define:
     if found is None or kind != (wanted or kind):
         expected = _SAMPLES.get(wanted or "", " or ".join(_SAMPLES.values()))
         raise VxcError(Diagnostic("E0218", f"{what} `{name}` of `{kernel.name}` is given {brief(value)}", help=f"give it {expected}"))
+    if what == "dimension" and found < 0:
+        message = f"dimension `{name}` of `{kernel.name}` is given {brief(value)}"
+        raise VxcError(Diagnostic("E0218", message, help="sizes are 0 or more"))
     return found
 
 

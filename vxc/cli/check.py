@@ -60,7 +60,7 @@ def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnosti
     for kernel in kernels:
         try:
             options = {"debug": settings.debug, "aligned": settings.aligned}
-            compiled = compile_typed(kernel, settings.arch or DEFAULT_ARCH, **options)
+            compiled = compile_typed(kernel, DEFAULT_ARCH if settings.arch is None else settings.arch, **options)
             compiled.cuda  # the text, too, has what it cannot say
         except VxcError as error:
             found += error.diagnostics

@@ -166,7 +166,7 @@ def typed_kernels(
     E0234 where it is empty.
     """
     options = {"reduce_chunk": settings.reduce_chunk, "stand_in": stand_in, "sampled": sampled}
-    if settings.kernel:
+    if settings.kernel is not None:
         return [check(module, source, settings.kernel, settings.defines, **options)]
     if not module.items:
         raise no_kernel(source)
@@ -177,7 +177,7 @@ def chosen(module: Module, source: Source, name: str | None) -> tuple[Kernel, So
     """The syntax of what to call, and the text that it is in: what -k names, else the only program, else the only kernel. Raises VxcError
     E0234.
     """
-    names = [name] if name else program_names(module) or kernel_names(module)
+    names = [name] if name is not None else program_names(module) or kernel_names(module)
     if not names:
         raise no_kernel(source)
     if len(names) > 1:

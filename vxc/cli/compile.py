@@ -57,7 +57,9 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
     if settings.json:
         more = {name: _text(form, data) | ({"resources": used[name]} if name in used else {}) for name, data in made.items()}
         print_json([{"kernel": name, "emit": form, "bytes": len(data)} | more[name] for name, data in made.items()])
-    elif folder:
+        if path in (None, "-"):
+            return
+    if folder:
         make_folder(path)
         for name, data in made.items():
             write(os.path.join(path, f"{name or 'module'}.{_FORMS[form]}"), lambda file: file.write(data))
@@ -65,7 +67,7 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
         data = b"\n".join(made.values())
         if form == "cubin" and path in (None, "-"):
             refuse_terminal()
-        write(path or "-", lambda file: file.write(data))
+        write("-" if path is None else path, lambda file: file.write(data))
 
 
 def _tree(source: Source, settings: Settings, lang: str | None) -> str:

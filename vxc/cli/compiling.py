@@ -20,7 +20,7 @@ _PLAN = re.compile(r"^plan @", re.MULTILINE)
 
 def arch(settings: Settings) -> str:
     """What to compile for: --arch, else the device's, else sm_90a."""
-    if settings.arch:
+    if settings.arch is not None:
         return settings.arch
     return DEFAULT_ARCH if unavailable() else for_capability(driver().capability(0)).name
 

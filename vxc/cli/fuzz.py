@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from itertools import count
@@ -11,7 +12,7 @@ from time import monotonic
 import click
 
 from vxc.cli.common import Status, is_ir, print_json, show
-from vxc.diag import Diagnostic, VxcError, listed, read_source
+from vxc.diag import Diagnostic, VxcError, listed, read_source, unwritable
 from vxc.fuzz.case import Case
 from vxc.fuzz.counts import UNREACHED, known
 from vxc.fuzz.examine import CHECK, UNPROVEN, Executors, Failure
@@ -49,6 +50,7 @@ def command(
     executors = _executors(on)
     if replay:
         return _replay(replay, executors, as_json)
+    _check_folder(folder)
     jobs = jobs or (min(_cores(), _GPU_JOBS) if executors.gpu else _cores())
     if number is None and seconds is None:
         number = _PROGRAMS
@@ -77,6 +79,16 @@ def command(
     if run.interrupted:
         return Status.INTERRUPTED
     return Status.DIFFERENCE if run.failures or run.rejects_too_many else Status.OK
+
+
+def _check_folder(path: str) -> None:
+    """Before hours of fuzzing, not after them. Raises VxcError E0711."""
+    there = os.path.abspath(path)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    lacking = errno.ENOTDIR if not os.path.isdir(there) else errno.EACCES if not os.access(there, os.W_OK | os.X_OK) else 0
+    if lacking:
+        raise unwritable(path, OSError(lacking, os.strerror(lacking)))
 
 
 def _cores() -> int:

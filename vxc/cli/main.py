@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.exceptions import Exit
 
 from vxc.cli.common import Status, show
 from vxc.diag import VxcError, suggestion, told, unwritable
@@ -21,7 +22,8 @@ from vxc.diag import VxcError, suggestion, told, unwritable
 COMMANDS = ("check", "run", "compile", "diff", "explain", "bench", "fuzz", "opt", "ops", "passes", "doctor", "cache")
 """Each is the click command `command` of `vxc.cli.NAME`."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN)
+"""What writing to standard output fails with, where the fault is in what it is connected to."""
 
 EPILOG = """Exit status: 0 success, 1 the input is wrong or unreadable, 2 usage, 3 a difference or failed check,
 4 the environment lacks what was asked (GPU, NVRTC, driver), 70 internal error, 130 interrupted.
@@ -42,6 +44,12 @@ class Commands(click.Group):
         if args[0] not in COMMANDS and (meant := suggestion(args[0], COMMANDS)):
             ctx.fail(f"No such command '{args[0]}'; {meant}")
         return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)  # prints what --help and --version ask for
+        except BrokenPipeError:
+            raise Exit(_abandon_stdout()) from None
 
     def invoke(self, ctx: click.Context) -> int:
         try:
@@ -78,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VxcError as error:
         return show(error)
     except OSError as error:
-        return _internal(error) if error.errno not in _FULL else _unwritten(error)
+        return _internal(error) if error.errno not in _UNWRITABLE else _unwritten(error)
     except MemoryError:
         print("error: this machine's memory does not suffice\n  = help: use smaller arrays", file=sys.stderr)
         return Status.ENVIRONMENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vxc.cli.common import print_json
+from vxc.diag import suggestion
 from vxc.ir.narrow import listed
 from vxc.ir.ops import OPS, AttrDef, OpDef
 
@@ -16,7 +17,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     """List the opcodes of the IR: form, attributes, stages, meaning."""
     unknown = [name for name in names if name not in OPS]
     if unknown:
-        raise click.UsageError(f"there is no opcode `{unknown[0]}`; `vxc ops` lists them")
+        raise click.UsageError(f"there is no opcode `{unknown[0]}`; {suggestion(unknown[0], OPS, '`vxc ops` lists them')}")
     rows = [OPS[name] for name in names] or list(OPS.values())
     if as_json:
         print_json([_as_dict(row) for row in rows])

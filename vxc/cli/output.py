@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -17,8 +19,15 @@ def write(path: str, put: Callable[[BinaryIO], Any]) -> None:
     if path != "-":
         write_file(path, put)
         return
+    whole = io.BytesIO()
+    put(whole)
     sys.stdout.flush()
-    put(sys.stdout.buffer)
+    left = whole.getbuffer()
+    while left:  # unbuffered, as by `python -u`, standard output may take a part
+        taken = sys.stdout.buffer.write(left)
+        if taken is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        left = left[taken:]
     sys.stdout.buffer.flush()
 
 

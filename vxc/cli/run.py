@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from functools import partial
 
@@ -60,6 +61,7 @@ def command(settings: Settings, file: str, arguments: dict, seed: int, on: str |
     where arrays begin.
     """
     source, module = read_module(file)
+    _refuse_one_file_for_two(files)
     if "-" in files.values():
         refuse_terminal()
     given = kernel_call(module, source, settings, arguments, seed, dynamic)
@@ -93,6 +95,16 @@ def _check_outputs(kernel: TypedKernel, files: dict[str, str]) -> None:
     for name in files:
         if name not in outputs:
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no output `{name}`", help=f"its outputs are {', '.join(outputs)}"))
+
+
+def _refuse_one_file_for_two(files: dict[str, str]) -> None:
+    """The second would replace the first. Pipes and devices take both, one after the other."""
+    seen: dict[str, str] = {}
+    for name, path in files.items():
+        if path == "-" or os.path.exists(path) and not os.path.isfile(path):
+            continue
+        if (first := seen.setdefault(os.path.realpath(path), name)) != name:
+            raise click.UsageError(f"`{first}` and `{name}` cannot both go to {path}: give each a file of its own")
 
 
 def _default_place() -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import operator
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -111,11 +109,39 @@ def _of_interface(array: Any, name: str) -> ArrayView:
                 help="pass a NumPy array or anything with `__cuda_array_interface__` (torch, CuPy, PyCUDA GPUArray, Numba, JAX)",
             )
         )
+    if interface.get("mask") is not None:
+        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
+        raise VxcError(Diagnostic("E0703", message, help="pass an array without the mask, its elements filled in"))
     ptr, readonly = interface["data"]
-    dtype = np.dtype(interface["typestr"])
-    strides, stream = interface.get("strides"), interface.get("stream")
-    stream = None if stream is None else operator.index(stream)
-    return _view(name, operator.index(ptr or 0), interface["shape"], strides, dtype, bool(readonly), "cuda", stream)
+    dtype = np.dtype(_some(interface["typestr"]))
+    if dtype.kind != "V" and from_numpy(dtype) is None:
+        raise unread(name, dtype)
+    shape = tuple(map(operator.index, interface["shape"]))
+    given, stream = interface.get("strides"), interface.get("stream")
+    strides = None if given is None else tuple(map(operator.index, given))
+    check_lies(shape, strides)
+    stream = None if stream is None else _word(stream)
+    return _view(name, _word(ptr or 0), shape, strides, dtype, bool(readonly), "cuda", stream)
+
+
+def check_lies(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    """Raises ValueError for what is no shape, and for strides of another number of dimensions."""
+    if min(shape, default=0) < 0 or strides is not None and len(strides) != len(shape):
+        raise ValueError(f"its shape is {shape}, its strides are {strides}")
+
+
+def _some(value: Any) -> Any:
+    if value is None:  # which NumPy takes for float64
+        raise TypeError("its typestr is None")
+    return value
+
+
+def _word(value: Any) -> int:
+    """An address or handle. Raises ValueError for an int that is none."""
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{number:#x} is no address and no handle")
+    return number
 
 
 @contextmanager
@@ -126,7 +152,8 @@ def reading(array: Any, name: str) -> Iterator[None]:
     except VxcError:
         raise
     except Exception as error:
-        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({type(error).__name__}: {error})"
+        said = " ".join(f"{type(error).__name__}: {error}".split())  # in one line
+        message = f"argument `{name}`, a {_type_name(array)}, does not say where it lies ({said})"
         hint = "pass an array that fulfils its protocol, and whose memory was not freed"
         raise VxcError(Diagnostic("E0703", message, help=hint)) from None
 
@@ -225,8 +252,9 @@ def read_array(path: str, name: str, dtype: DType | None = None) -> np.ndarray:
         hint = "check the path; arrays can also be made up: rand:f32[8,64]"
         hint = suggestion(path.partition(":")[0], GENERATORS, hint) if ":" in path else hint
         raise _unreadable(name, path, error.strerror or str(error), hint) from None
-    except (ValueError, EOFError, KeyError, SyntaxError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
-        cause = str(error.args[0] if isinstance(error, KeyError) else error).partition("\n")[0]
+    except Exception as error:  # the readers of NumPy and zipfile raise what they like where a file is damaged
+        said = error.args[0] if error.args and isinstance(error.args[0], str) else error
+        cause = str(said).partition("\n")[0]
         raise _unreadable(name, path, cause, "give a .npy or .npz file written by numpy.save or numpy.savez") from None
     if loaded.dtype.hasobject or loaded.dtype.names or loaded.dtype.kind not in "fiubV":
         raise _unreadable(name, path, f"elements of type {loaded.dtype} are no numbers", "save it with a numeric dtype")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError
 from vxc.runtime.arrays import packages
 
@@ -27,12 +28,20 @@ def current_stream(arrays: Iterable[Any], device: int) -> int:
 
 def stream_handle(stream: Any) -> int:
     """The raw handle of a stream object. Raises `VxcError` E0709 for what is none."""
+    try:
+        found = _handle(stream)
+    except Exception:  # of the object's own code
+        found = None
+    if type(found) is int and 0 <= found < 1 << 64:  # with any other number CUDA ends the process
+        return found
+    said = brief(stream) if isinstance(stream, int) else f"a {type(stream).__name__}"
+    message = f"`stream` is {said}, which is no CUDA stream"
+    raise VxcError(Diagnostic("E0709", message, help="pass a torch, CuPy or PyCUDA stream, or its raw handle"))
+
+
+def _handle(stream: Any) -> Any:
     if isinstance(stream, int):
         return stream
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
-    for attribute in _HANDLES:
-        if isinstance(getattr(stream, attribute, None), int):
-            return getattr(stream, attribute)
-    message = f"`stream` is a {type(stream).__name__}, which is no CUDA stream"
-    raise VxcError(Diagnostic("E0709", message, help="pass a torch, CuPy or PyCUDA stream, or its raw handle"))
+    return next((getattr(stream, name) for name in _HANDLES if isinstance(getattr(stream, name, None), int)), None)
