@@ -21,11 +21,12 @@ from vxc.api.specialise import Recipe, sizes
 from vxc.binding import row_major
 from vxc.cli.common import Settings, chosen, typed_kernels
 from vxc.cli.compiling import build
+from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.frontend.check import Typed, check
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import Array
-from vxc.inputs import Call, complete, generics_of, read_arguments, shapes
+from vxc.inputs import Call, complete, example_line, generics_of, read_arguments, shapes
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.source import Source
@@ -74,12 +75,25 @@ def kernel_call(module: Module, source: Source, settings: Settings, arguments: M
     values = read_arguments(arguments, item, settings.defines, seed)
     defines = {**_tiles(_signature(text, item.name), values, dynamic), **generics_of(item, values), **settings.defines}
     kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk, sampled=not dynamic)
+    if not values and without_inputs(kernel) and any(array.mode != "out" for array in kernel.arrays):
+        raise no_inputs(kernel, ", or give its arguments, as with -a NAME=rand:f32[8,64]")
     return _specialised(Called(kernel, complete(kernel, values, seed=seed), settings), module, source, dynamic)
+
+
+def without_inputs(kernel: Typed) -> bool:
+    """Whether nothing in the file says with what arrays to call it."""
+    return kernel.example is None and any(isinstance(param, Array) for param in kernel.params)
+
+
+def no_inputs(kernel: Typed, way: str = "") -> VxcError:
+    """The error for such a kernel (E0708); `way` is another way out."""
+    text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
+    return VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`{way}"))
 
 
 def called(kernel: Typed, module: Module, source: Source, settings: Settings, seed: int, dynamic: bool) -> Called:
     """A kernel, called with what its example says; without one, it needs to have no arrays."""
-    if kernel.example is None and any(isinstance(param, Array) for param in kernel.params):
+    if without_inputs(kernel):
         return Called(kernel, None, settings)
     return _specialised(Called(kernel, complete(kernel, seed=seed), settings), module, source, dynamic)
 
