@@ -27,7 +27,11 @@ def compiled(text: str, *, binary: bool = True, **defines) -> Compiled:
 
 def outputs(text: str, *, binary: bool = True, dims=None, defines: dict | None = None, **arguments) -> dict[str, np.ndarray]:
     """Every output: the same bits from the syntax tree, from the IR as lowered, from teams, and from threads in two orders."""
-    made = compiled(text, binary=binary, **(defines or {}))
+    return agreed(compiled(text, binary=binary, **(defines or {})), dims=dims, **arguments)
+
+
+def agreed(made: Compiled, *, dims=None, **arguments) -> dict[str, np.ndarray]:
+    """`outputs` of a kernel that is compiled."""
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     scalars = {name: value for name, value in arguments.items() if name not in arrays}
     expected = run_ast(made.typed, arrays, scalars, dims=dims)

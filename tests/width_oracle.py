@@ -91,7 +91,9 @@ class Trace(Counters):
             self.wanted[memory.name, mode].append((self.time, site, *_each(m, memory, flat), width))
 
     def groups(self, most: int, rows: Mapping[str, range]) -> list[Group]:
-        """All groups, of `most` elements or fewer, none in two of the `rows` (of those arrays, the addresses where one begins)."""
+        """All groups, of `most` elements or fewer, none in two of the `rows` (of those arrays, the addresses where one begins); one that
+        several threads take alike, once.
+        """
         found = []
         for (array, mode), touched in self.wanted.items():
             size, starts, open_ = self.size[array], rows.get(array, ()), {}
@@ -108,7 +110,7 @@ class Trace(Counters):
                         found.append(_group(array, mode, size, last))
                     open_[thread] = [(address + width * size, alike), site, address, width, [*got]]
             found += [_group(array, mode, size, last) for last in open_.values()]
-        return found
+        return list(dict.fromkeys(found))
 
 
 def _group(array: str, mode: str, size: int, run: list) -> Group:
