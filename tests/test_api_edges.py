@@ -35,6 +35,17 @@ def test_interleaved_arrays_are_told_from_those_that_meet(cuda, device):
             k(x, y, device=device)
 
 
+@pytest.mark.parametrize("device", ["cpu", None], ids=["interpreted", "copied"])
+@pytest.mark.parametrize("pitch", [8, 9, 12])
+def test_a_pitch_of_numpys_arrays(cuda, device, pitch):
+    params = "x: f32[M, N : ld], inout y: f32[M, N : ly], out z: f32[M]"
+    k = vxc.kernel(f"kernel p({params}) {{ parallel i in M {{ y[i] = x[i] * 2.0; z[i] = sum(x[i]); }} }}")
+    x, y = np.arange(4.0 * pitch, dtype=np.float32).reshape(4, pitch), np.ones((4, pitch), np.float32)
+    assert np.array_equal(k(x[:, :8], y[:, :8], device=device), x[:, :8].sum(axis=1))
+    assert np.array_equal(y[:, :8], 2 * x[:, :8]) and (y[:, 8:] == 1).all()
+    assert np.array_equal(k.bind(x[:, :8], y[:, :8], device=device)(), x[:, :8].sum(axis=1))
+
+
 def test_what_takes_too_long_to_tell_apart_counts_as_overlapping(torch):
     """Seven dimensions with strides that have no common measure: NumPy gives up within the work that it is allowed."""
     base = np.zeros(1 << 20, np.float32)

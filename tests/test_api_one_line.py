@@ -242,6 +242,8 @@ def test_a_call_that_is_wrong_is_refused_in_one_paragraph(case):
         ("x: float32 -> f32", "x", "E0210.*`float32` is no type(.|\n)*write `f32`"),
         ("x: f23 -> f32", "x", "E0210.*`f23` is no type(.|\n)*did you mean `f32`"),
         ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n(.|\n)*help: write an expression here$"),
+        ("x: f32 -> f32", "let y = x", "E0107.*expected the end of the expression, found `y`\n(.|\n)*help: remove `y`$"),
+        ("x: f32 -> f32", "x } y {", "E0108.*expected the end of the expression here\n(.|\n)*help: end the expression here$"),
         ("in: f32 -> f32", "in", "E01"),
     ],
 )

@@ -61,6 +61,8 @@ def test_an_output_that_nothing_sizes():
     assert refused([ArrayParam("y", F32, ("K",), "out")], {}, {}) == [
         ("E0714", "nothing gives the size of K, so `y` cannot be allocated", "pass `y`, or give the size, as with -D K=1024")
     ]
+    (told,) = refused([ArrayParam("y", F32, ("K", "K"), "out")], {}, {})
+    assert told[1] == "nothing gives the size of K, so `y` cannot be allocated"
 
 
 def test_two_arrays_disagree_and_both_are_named():

@@ -12,6 +12,7 @@ from cli_tool import SAMPLES, vxc
 import vxc as vxc_package
 from vxc.cli.calls import Called, kernel_calls
 from vxc.cli.common import Settings, read_module
+from vxc.dtypes import BF16
 
 ROW = "kernel f(x: f32[M, N], out y: f32[M]) { parallel i in M { y[i] = sum(x[i]); } }\n"
 """Of 1000 elements: 64 lanes where that is known, else 32, so the sum has another order."""
@@ -152,6 +153,53 @@ def test_sizes_of_tiles_are_those_of_given_arrays(place):
     assert np.array_equal(output("f.vx", "--on", "flat", "-a", "x=rand:f32[96]"), given.call.arrays["x"])
     got = vxc("run", "f.vx", "--dynamic", "-a", "x=rand:f32[96]")
     assert got.status == 1 and got.err.startswith("error[E0231]: `s` needs a constant size\n") and "with `-D`" in got.err
+
+
+def test_sizes_of_tiles_are_those_of_the_example(place):
+    other = TILE.replace(" f(", " g(")
+    (place / "f.vx").write_text(f"{TILE}\n{other}\nexample f(x = rand(f32, 96));\nexample g(x = rand(f32, 64));\n")
+    assert [given.fixed[0] for given in calls("f.vx")] == ["-D N=96", "-D N=64"]
+    (given,) = calls("f.vx", kernel="g")
+    assert given.compiled().cuda == called_from_python("f.vx", given)
+    assert np.array_equal(output("f.vx", "-k", "g", "--on", "flat"), given.call.arrays["x"])
+    assert output("f.vx", "-k", "g", "--on", "flat", "-D", "N=80").shape == (80,)
+    assert output("f.vx", "-k", "g", "--on", "flat", "-a", "x=rand:f32[48]").shape == (48,)
+    assert vxc("diff", "f.vx").out.count(" agree on 4 sets of inputs\n") == 2
+    for command in (("run", "-k", "g", "--dynamic"), ("diff", "--dynamic"), ("explain", "--dynamic"), ("compile",), ("check",)):
+        got = vxc(*command, "f.vx")
+        assert got.status == 1 and "error[E0231]: `s` needs a constant size\n" in got.err + got.out
+    (place / "f.vx").write_text(f"{TILE}\nexample f(x = rand(f32, 96), y = rand(f32, 95));\n")
+    assert "error[E0224]: dimension 0 of `y` is 95, and the other arguments make it 96\n" in vxc("run", "f.vx").err
+
+
+@pytest.mark.parametrize("pitch, lies", [(1000, "true"), (1001, "false"), (1004, "true")])
+def test_a_pitch_is_that_of_the_array(place, pitch, lies):
+    (place / "f.vx").write_text(ROW.replace("N]", "N : ld]"))
+    (given,) = calls("f.vx", {"x": f"rand:f32[6,1000:{pitch}]"})
+    assert given.fixed == ("-D N=1000", f"--aligned x={lies}", "--aligned y=true")
+    x = given.call.arrays["x"]
+    assert x.strides == (4 * pitch, 4)
+    called = vxc_package.load("f.vx").f(x, device="cpu")
+    assert np.array_equal(output("f.vx", "--on", "flat:thread", "-a", f"x=rand:f32[6,1000:{pitch}]"), called)
+
+
+def test_elements_that_do_not_say_what_a_generic_is(place):
+    (place / "f.vx").write_text(ROW.replace("f(", "f<T: dtype>(").replace("x: f32", "x: T").replace("sum(x[i])", "sum(x[i] as f32)"))
+    x = np.arange(12, dtype=BF16.numpy).reshape(2, 6)
+    np.save("x.npy", x)
+    got = vxc("run", "f.vx", "-a", "x=x.npy")
+    assert got.err.startswith("error[E0704]: argument `x` holds elements of void16, which no kernel reads\n") and "-D T=bf16" in got.err
+    assert np.array_equal(output("f.vx", "--on", "flat", "-a", "x=x.npy", "-D", "T=bf16"), vxc_package.load("f.vx").f(x, device="cpu"))
+    np.save("x.npy", x.astype(np.longdouble))
+    got = vxc("run", "f.vx", "-a", "x=x.npy")
+    assert got.err.startswith("error[E0704]: ") and "convert it to one of f16, bf16, f32" in got.err
+
+
+def test_an_array_of_no_dimensions_is_taken_as_python_takes_it(place):
+    np.save("x.npy", np.float32(3))
+    called = vxc_package.load("f.vx").f(np.array(3, np.float32), device="cpu")
+    got = output("f.vx", "--on", "flat", "-a", "x=x.npy")
+    assert got.shape == called.shape == (1,) and got == called == 3
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "bench"])

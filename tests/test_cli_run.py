@@ -162,6 +162,12 @@ def test_an_argument_that_neither_is_given_nor_has_an_example():
     got = run("-", "-a", "x=rand:f32[2,3]", stdin=text)
     assert got.status == 1
     assert "array argument `w` is missing" in got.err and "scalar argument `a` is missing" in got.err
+    got = run("-", stdin=text)
+    assert got.status == 1 and got.err.startswith("error[E0708]: `scale` has no `example` line, from which its inputs are made\n")
+    hint = "add `example scale(x = rand(f32, 64, 64), w = rand(f32, 64), a = 2);`, or give its arguments, as with -a NAME="
+    assert hint in got.err
+    alone = "kernel f(out y: f32[N]) { parallel i in N { y[i] = 1.0; } }"
+    assert run("-", "-D", "N=8", stdin=alone).status == 0 and "error[E0714]: " in run("-", stdin=alone).err
 
 
 def test_a_gpu_that_is_not_there_is_status_4(monkeypatch):

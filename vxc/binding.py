@@ -202,7 +202,7 @@ class _Call:
     def shape(self, param: ArrayParam, array: Described | None) -> tuple[int | None, ...]:
         if array is not None:
             return array.shape
-        unknown = [s for s in param.shape if isinstance(s, str) and s not in self.sizes]
+        unknown = list(dict.fromkeys(s for s in param.shape if isinstance(s, str) and s not in self.sizes))
         if unknown and not self.found.found:
             text = f"nothing gives the size of {', '.join(unknown)}, so `{param.name}` cannot be allocated"
             self.error("E0714", param, text, f"pass `{param.name}`, or give the size, as with -D {unknown[0]}=1024")

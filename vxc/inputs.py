@@ -19,7 +19,7 @@ from vxc.frontend.examples import Given, generic_values
 from vxc.frontend.typed import Array, Example, TypedKernel, Var
 from vxc.interp.ast_interp import bind_shapes
 from vxc.record import record
-from vxc.runtime.arrays import is_number, read_argument
+from vxc.runtime.arrays import is_number, read_argument, unread
 from vxc.runtime.generate import generate
 
 Number = int | float | bool
@@ -38,19 +38,28 @@ class Call:
 def read_arguments(
     texts: Mapping[str, str], kernel: syntax.Kernel, defines: Mapping[str, int | bool | DType], seed: int
 ) -> dict[str, np.ndarray | Number]:
-    """The values of `-a NAME=TEXT` (see `runtime.arrays`). Raises VxcError E0708, E0709, E0710."""
+    """The values of `-a NAME=TEXT` (see `runtime.arrays`); an array of no dimensions has as many as are declared, each of size 1. Raises
+    VxcError E0704, E0708, E0709, E0710.
+    """
     declared = {param.name: param.type for param in kernel.params}
     values: dict[str, np.ndarray | Number] = {}
     for name, text in texts.items():
         if name not in declared:
             hint = suggestion(name, declared, f"its parameters are {listed(declared)}")
             raise VxcError(Diagnostic("E0708", f"`{kernel.name}` has no parameter `{name}`", help=hint))
-        dtype = DTYPES.get(declared[name].name) or defines.get(declared[name].name)
+        element = declared[name].name
+        dtype = DTYPES.get(element) or defines.get(element)
         if is_number(text) == bool(declared[name].dims):
             what = "an array" if declared[name].dims else "one number"
             hint = f"pass {name}=FILE.npy or {name}=rand:f32[8]" if declared[name].dims else f"pass {name}=2"
             raise VxcError(Diagnostic("E0709", f"argument `{name}`: the parameter is {what}, and `{text}` is not", help=hint))
-        values[name] = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
+        value = read_argument(text, name, dtype if isinstance(dtype, DType) else None, seed=seed)
+        if isinstance(value, np.ndarray) and dtype is None and from_numpy(value.dtype) is None:  # it is to say what the generic is
+            raw = f"numpy.save keeps no names of bf16 and f8 types: say which it is, as with -D {element}=bf16"
+            raise unread(name, value.dtype.name, raw if value.dtype.kind == "V" else "")
+        if isinstance(value, np.ndarray) and not value.shape:
+            value = value.reshape((1,) * len(declared[name].dims))  # as a call from Python takes it
+        values[name] = value
     return values
 
 

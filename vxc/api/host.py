@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,7 @@ from vxc.api.calls import Calls, Fitted, check_spread
 from vxc.api.devices import arch_of, cuda, default_arch
 from vxc.api.errors import UnwrittenWarning
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
+from vxc.api.signatures import Parameter
 from vxc.binding import ArrayParam, row_major, signature
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import from_numpy
@@ -33,7 +34,7 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     arrays = _arrays(given, CPU)
     views = {name: view(array, name) for name, array in arrays.items()}
     fit = calls.fitted(views)
-    made = fit.calls.compiled(fit.calls.specialise(dense_views(fit.views)), calls.target or DEFAULT_ARCH)
+    made = fit.calls.compiled(fit.calls.specialise(copied_views(fit.views, fit.calls.params)), calls.target or DEFAULT_ARCH)
     _check_outputs(made.tile, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
@@ -52,7 +53,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     arrays = _arrays(given, device)
     views = {name: view(array, name) for name, array in arrays.items()}
     fit = calls.fitted(views)
-    made = fit.calls.built(fit.calls.specialise(dense_views(fit.views)), calls.target or arch_of(driver, device))
+    made = fit.calls.built(fit.calls.specialise(copied_views(fit.views, fit.calls.params)), calls.target or arch_of(driver, device))
     _check_outputs(made.plan, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     with _within_memory():
@@ -65,12 +66,12 @@ def check(calls: Calls, given: Mapping[str, Any], device: str | int) -> None:
     arrays = _arrays(given, device)
     views = {name: view(array, name) for name, array in arrays.items()}
     fit = calls.fitted(views)
-    dense, arch = dense_views(fit.views), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
-    plan = fit.calls.plan(fit.calls.specialise(dense), arch)
+    lying, arch = copied_views(fit.views, fit.calls.params), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
+    plan = fit.calls.plan(fit.calls.specialise(lying), arch)
     _check_outputs(plan, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
     declared = {p.name: p for p in signature(plan.params) if isinstance(p, ArrayParam)}
-    schedule(plan, bind_plan(plan, described(dense, declared), scalars, source=calls.recipe.source), calls.recipe.source)
+    schedule(plan, bind_plan(plan, described(lying, declared), scalars, source=calls.recipe.source), calls.recipe.source)
 
 
 def _arrays(given: Mapping[str, Any], device: str | int) -> dict[str, np.ndarray]:
@@ -102,6 +103,12 @@ def _check_outputs(plan: Plan, views: Mapping[str, ArrayView], apart: str) -> No
         check_writable(declared[name], found)
         check_spread(name, found, declared[name].mode)
     check_overlap(views, declared, apart)
+
+
+def copied_views(views: Mapping[str, ArrayView], params: Iterable[Parameter]) -> dict[str, ArrayView]:
+    """As copies of the arrays lie: like `dense_views`, but for those that are declared with a pitch, which copies have, too."""
+    pitched = {p.name for p in params if p.pitched and p.name in views}
+    return {**dense_views(views), **{name: replace(views[name], ptr=0, strides=(*map(abs, views[name].strides),)) for name in pitched}}
 
 
 def dense_views(views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:

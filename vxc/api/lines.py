@@ -202,9 +202,20 @@ def read_expressions(given: Sequence[str], outputs: int, signature: str) -> tupl
     return tuple(given)
 
 
+_SEMICOLONS = {
+    "found `;`": "found the end of the expression",
+    "expected `;`": "expected the end of the expression",
+    ", or remove `;`": "",
+    "write `;` here, or remove": "remove",
+    "end the statement with `;`": "end the expression here",
+}
+
+
 def of_expressions(found: Diagnostic) -> Diagnostic:
     """A finding in the text of a line as one in its expressions, which are followed by a `;` and have none."""
-    message, help = found.message.replace("found `;`", "found the end of the expression"), found.help.replace(", or remove `;`", "")
+    message, help = found.message, found.help
+    for said, meant in _SEMICOLONS.items():
+        message, help = message.replace(said, meant), help.replace(said, meant)
     return replace(found, message=message, help=help)
 
 

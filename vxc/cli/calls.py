@@ -14,18 +14,19 @@ import click
 import numpy as np
 
 from vxc.api.compiling import Specialiser, signatures
-from vxc.api.host import dense_views
+from vxc.api.host import copied_views
 from vxc.api.libraries import view
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, sizes
 from vxc.binding import row_major
 from vxc.cli.common import Settings, chosen, typed_kernels
 from vxc.cli.compiling import build
+from vxc.diag import Diagnostic, VxcError
 from vxc.driver import Compiled
 from vxc.frontend.check import Typed, check
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import Array
-from vxc.inputs import Call, complete, generics_of, read_arguments, shapes
+from vxc.inputs import Call, complete, example_line, generics_of, read_arguments, shapes
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.source import Source
@@ -64,7 +65,8 @@ def kernel_calls(
     """The kernel called with what -a says; without, the chosen kernels with what their examples say."""
     if arguments:
         return [kernel_call(module, source, settings, arguments, seed, dynamic)]
-    return [called(kernel, module, source, settings, seed, dynamic) for kernel in typed_kernels(module, source, settings)]
+    kernels = typed_kernels(module, source, settings, sampled=not dynamic)
+    return [called(kernel, module, source, settings, seed, dynamic) for kernel in kernels]
 
 
 def kernel_call(module: Module, source: Source, settings: Settings, arguments: Mapping[str, str], seed: int, dynamic: bool) -> Called:
@@ -72,13 +74,26 @@ def kernel_call(module: Module, source: Source, settings: Settings, arguments: M
     item, text = chosen(module, source, settings.kernel)
     values = read_arguments(arguments, item, settings.defines, seed)
     defines = {**_tiles(_signature(text, item.name), values, dynamic), **generics_of(item, values), **settings.defines}
-    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk)
+    kernel = check(module, source, item.name, defines, reduce_chunk=settings.reduce_chunk, sampled=not dynamic)
+    if not values and without_inputs(kernel) and any(array.mode != "out" for array in kernel.arrays):
+        raise no_inputs(kernel, ", or give its arguments, as with -a NAME=rand:f32[8,64]")
     return _specialised(Called(kernel, complete(kernel, values, seed=seed), settings), module, source, dynamic)
+
+
+def without_inputs(kernel: Typed) -> bool:
+    """Whether nothing in the file says with what arrays to call it."""
+    return kernel.example is None and any(isinstance(param, Array) for param in kernel.params)
+
+
+def no_inputs(kernel: Typed, way: str = "") -> VxcError:
+    """The error for such a kernel (E0708); `way` is another way out."""
+    text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
+    return VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`{way}"))
 
 
 def called(kernel: Typed, module: Module, source: Source, settings: Settings, seed: int, dynamic: bool) -> Called:
     """A kernel, called with what its example says; without one, it needs to have no arrays."""
-    if kernel.example is None and any(isinstance(param, Array) for param in kernel.params):
+    if without_inputs(kernel):
         return Called(kernel, None, settings)
     return _specialised(Called(kernel, complete(kernel, seed=seed), settings), module, source, dynamic)
 
@@ -121,4 +136,4 @@ def _views(kernel: Typed, signature: Signature, call: Call) -> dict[str, ArrayVi
     shaped = shapes(kernel, call.arrays, call.scalars, call.dims, set()) if alone else {}
     for name, dtype in ((array.name, array.dtype) for array in kernel.arrays if array.name in alone):
         found[name] = ArrayView(0, shaped[name], row_major(shaped[name]), dtype, dtype.bytes, False, CPU)
-    return dense_views(found)
+    return copied_views(found, signature.params)

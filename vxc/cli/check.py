@@ -52,7 +52,7 @@ def _file(path: str, settings: Settings) -> tuple[str, list[str], list[Diagnosti
     """The file, its sound kernels, and the findings."""
     try:
         source, module = read_module(path)
-        kernels = typed_kernels(module, source, settings, F32)
+        kernels = typed_kernels(module, source, settings, stand_in=F32)
     except VxcError as error:
         return path, [], list(error.diagnostics)
     _tell_assumed(module, kernels, settings)

@@ -159,15 +159,18 @@ def read_module(path: str) -> tuple[Source, Module]:
     return source, parse(source)
 
 
-def typed_kernels(module: Module, source: Source, settings: Settings, stand_in: DType | None = None) -> list[TypedKernel]:
-    """The kernel that -k names, or all, with `stand_in` for generic dtypes that nothing gives. Raises VxcError with what is wrong in the
-    file, E0234 where it is empty.
+def typed_kernels(
+    module: Module, source: Source, settings: Settings, *, stand_in: DType | None = None, sampled: bool = False
+) -> list[TypedKernel]:
+    """The kernel that -k names, or all, with `stand_in` and `sampled` as `check` has them. Raises VxcError with what is wrong in the file,
+    E0234 where it is empty.
     """
+    options = {"reduce_chunk": settings.reduce_chunk, "stand_in": stand_in, "sampled": sampled}
     if settings.kernel is not None:
-        return [check(module, source, settings.kernel, settings.defines, reduce_chunk=settings.reduce_chunk, stand_in=stand_in)]
+        return [check(module, source, settings.kernel, settings.defines, **options)]
     if not module.items:
         raise no_kernel(source)
-    return check_module(module, source, settings.defines, reduce_chunk=settings.reduce_chunk, stand_in=stand_in)
+    return check_module(module, source, settings.defines, **options)
 
 
 def chosen(module: Module, source: Source, name: str | None) -> tuple[Kernel, Source]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import click
 
-from vxc.cli.calls import Called, called, dynamic_option
+from vxc.cli.calls import Called, called, dynamic_option, no_inputs, without_inputs
 from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, tell_unwritten, typed_kernels
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import VxcError
 from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
-from vxc.frontend.typed import Array, TypedKernel
+from vxc.frontend.typed import TypedKernel
 from vxc.inputs import Call, complete, example_line
 from vxc.pipeline import PASSES
 from vxc.progress import note, progress
@@ -41,7 +41,7 @@ def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool
         for path in files:
             try:
                 source, module = read_module(path)
-                for kernel in _comparable(typed_kernels(module, source, settings)):
+                for kernel in _comparable(typed_kernels(module, source, settings, sampled=not dynamic)):
                     given = called(kernel, module, source, settings, seed, dynamic)
                     report, fault = _compare(given, seed, not lacking)
                     reports.append(report)
@@ -61,15 +61,11 @@ def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool
 
 def _comparable(kernels: list[TypedKernel]) -> list[TypedKernel]:
     """The kernels that have inputs, where some have: the rest, such as what a program calls, is noted. All where none has."""
-    given = [kernel for kernel in kernels if not _without_inputs(kernel)]
+    given = [kernel for kernel in kernels if not without_inputs(kernel)]
     for kernel in kernels if given else ():
-        if _without_inputs(kernel):
+        if without_inputs(kernel):
             note(f"{kernel.source.name}: {kernel.name} has no `example` line and is not compared by itself: add `{example_line(kernel)}`")
     return given or kernels
-
-
-def _without_inputs(kernel: TypedKernel) -> bool:
-    return kernel.example is None and any(isinstance(p, Array) for p in kernel.params)
 
 
 def _compare(given: Called, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
@@ -114,9 +110,8 @@ def _kept(executor: Executor, results: list[Results]) -> Executor:
 
 def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
     """Sets of inputs by name: several random ones and one of special values."""
-    if _without_inputs(kernel):
-        text = f"`{kernel.name}` has no `example` line, from which its inputs are made"
-        raise VxcError(Diagnostic("E0708", text, kernel.source, kernel.span, help=f"add `{example_line(kernel)}`"))
+    if without_inputs(kernel):
+        raise no_inputs(kernel)
     sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}
     return sets | {SPECIAL: complete(kernel, seed=seed, special=True)}
 

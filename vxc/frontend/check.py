@@ -24,7 +24,7 @@ from vxc.frontend.check_names import NAMES
 from vxc.frontend.check_program import Callees, check_body
 from vxc.frontend.check_stmt import STATEMENTS
 from vxc.frontend.check_workspaces import check_workspaces
-from vxc.frontend.examples import generic_values, read_example, typed_example
+from vxc.frontend.examples import declared_sizes, generic_values, read_example, typed_example
 from vxc.frontend.generics import bind_generics
 from vxc.frontend.inline import check_function
 from vxc.frontend.items import Items, Resolve, collect, read_beside
@@ -68,12 +68,14 @@ def check(
     reduce_chunk: int | None = None,
     resolve: Resolve = read_beside,
     stand_in: DType | None = None,
+    sampled: bool = False,
 ) -> Typed:
     """The typed kernel or program `name` of a file.
 
     `defines` gives generics and fixes dimensions; its names must mean something in the file. A generic takes its value
     from there, from the kernel's first `example`, or from its default. `reduce_chunk` is the chunk of reductions that
-    do not say theirs; `stand_in` is what generic dtypes are that nothing gives. Raises VxcError (E02xx, E04xx) with all that is wrong.
+    do not say theirs; `stand_in` is what generic dtypes are that nothing gives. With `sampled`, the first `example` also fixes the
+    dimensions that are sizes of arrays which a kernel declares. Raises VxcError (E02xx, E04xx) with all that is wrong.
     """
     items = collect(module, source, resolve)
     known = items.kernels | items.programs
@@ -83,7 +85,7 @@ def check(
         hint = suggestion(name, known, f"there is {listed(known)}")
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
-    checked, found = _checked(items, name, _standing(items, known[name][0], defines, stand_in), reduce_chunk)
+    checked, found = _checked(items, name, _standing(items, known[name][0], defines, stand_in), reduce_chunk, sampled=sampled)
     _raise(source, errors + found)
     return checked
 
@@ -96,6 +98,7 @@ def check_module(
     reduce_chunk: int | None = None,
     resolve: Resolve = read_beside,
     stand_in: DType | None = None,
+    sampled: bool = False,
 ) -> list[Typed]:
     """Every kernel and program of a file, but for kernels whose generics only a call fixes; the rest as `check`. Raises VxcError with what
     is wrong in any.
@@ -107,7 +110,8 @@ def check_module(
     for item in module.items:
         if isinstance(item, syntax.Kernel):
             if not (item.name in called and _open_generics(items, item, defines)):
-                kernel, found = _run(items, source, _Header(item, items, _standing(items, item, defines, stand_in), reduce_chunk))
+                standing = _standing(items, item, defines, stand_in)
+                kernel, found = _run(items, source, _Header(item, items, standing, reduce_chunk, sampled=sampled))
                 checked.append(kernel)
                 errors += found
         elif isinstance(item, (syntax.Fn, syntax.Extern)) and item.name not in called and not getattr(item, "generics", ()):
@@ -165,11 +169,11 @@ def _stray_examples(items: Items, source: Source) -> list[Diagnostic]:
 
 
 def _checked(
-    items: Items, name: str, defines: Defines, reduce_chunk: int | None, call: dict[str, Any] | None = None
+    items: Items, name: str, defines: Defines, reduce_chunk: int | None, call: dict[str, Any] | None = None, *, sampled: bool = False
 ) -> tuple[Typed | None, list[Diagnostic]]:
     """One kernel or program (None where its header is wrong) and what is wrong with it."""
     kernel, source = items.kernels.get(name) or items.programs[name]
-    return _run(items, source, _Header(kernel, items, dict(defines), reduce_chunk, call))
+    return _run(items, source, _Header(kernel, items, dict(defines), reduce_chunk, call, sampled))
 
 
 def _run(items: Items, source: Source, job: Any) -> tuple[Any, list[Diagnostic]]:
@@ -184,13 +188,16 @@ def _run(items: Items, source: Source, job: Any) -> tuple[Any, list[Diagnostic]]
 
 @record
 class _Header:
-    """A kernel or program to check, for the work list. `call` holds what a call fixes of a kernel: generics and dimensions."""
+    """A kernel or program to check, for the work list. `call` holds what a call fixes of a kernel: generics and dimensions; `sampled` is as
+    `check` has it.
+    """
 
     kernel: syntax.Kernel
     items: Items
     defines: dict[str, Any]
     reduce_chunk: int | None
     call: dict[str, Any] | None = None
+    sampled: bool = False
 
 
 def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, Typed]:
@@ -207,11 +214,12 @@ def _kernel(st: State, job: _Header, at: At) -> Generator[Any, Any, Typed]:
     way = "give it with `-D {}`, a default, or an `example` line" if job.call is None else f"write `{kernel.name}(.., {{}})`"
     yield from bind_generics(at, kernel.generics, values, way)
     program = isinstance(kernel, syntax.Program)
+    sampled = declared_sizes(kernel, samples[0][2]) if job.sampled and samples and not program else {}
     if program:
         no_attributes(kernel, at, "program")
     attrs = yield from attributes(kernel.attrs, "kernel", at)
     orders_something(kernel.attrs, "kernel", kernel.body, at)
-    sig = yield from signature(st, at, kernel.params, defines if job.call is None else job.call)
+    sig = yield from signature(st, at, kernel.params, {**sampled, **defines} if job.call is None else job.call)
     examples = [typed_example(At(Scope(), source), node, kernel, sig, given, defines) for node, source, given in samples]
     example = examples[0] if examples else None
     if program:

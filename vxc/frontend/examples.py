@@ -8,6 +8,7 @@ from typing import Any
 from vxc.diag import listed, suggestion
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
+from vxc.frontend.node import walk
 from vxc.frontend.scope import At, count, dtype_named, fail
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
@@ -93,6 +94,18 @@ def generic_values(kernel: syntax.Kernel, given: dict[str, Given]) -> dict[str, 
                 values.setdefault(dim.size.name, size)
     values.update({name: arg.value for name, arg in given.items() if name in names})
     return values
+
+
+def declared_sizes(kernel: syntax.Kernel, given: dict[str, Given]) -> dict[str, int]:
+    """What an example says of dimensions that stand in the shapes of arrays which the kernel declares itself."""
+    shapes = [dim for node in walk(kernel) if isinstance(node, syntax.Decl) for dim in node.type.dims]
+    names = {node.name for dim in shapes for node in walk(dim) if isinstance(node, syntax.Name)}
+    sizes: dict[str, int] = {}
+    for param in kernel.params:
+        for dim, size in zip(param.type.dims, given[param.name].shape if param.name in given else ()):
+            if isinstance(dim.size, syntax.Name) and dim.size.name in names:
+                sizes.setdefault(dim.size.name, size)
+    return sizes
 
 
 def typed_example(

@@ -163,10 +163,10 @@ def _plain(dtype: np.dtype) -> bool:
     return not dtype.hasobject and dtype.names is None and dtype.kind not in "SUMm" and dtype.itemsize in (1, 2, 4, 8)
 
 
-def unread(name: str, kind: Any) -> VxcError:
+def unread(name: str, kind: Any, hint: str = "") -> VxcError:
     """The error for an array of elements that are none of kernels (E0704)."""
     message = f"argument `{name}` holds elements of {kind}, which no kernel reads"
-    return VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
+    return VxcError(Diagnostic("E0704", message, help=hint or f"convert it to one of {', '.join(DTYPES)}"))
 
 
 def describe_device(array: Any, name: str) -> ArrayView:
