@@ -12,7 +12,7 @@ to shared memory, waits, or begins or ends a loop or branch. NVRTC joins those a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vxc.analysis.forms import Form
@@ -20,9 +20,8 @@ from vxc.analysis.offsets import Offsets
 from vxc.analysis.shared_loads import holds_loads, is_shared_load
 from vxc.analysis.vector_width import BYTES
 from vxc.ir.builder import Builder, Rewriter
-from vxc.ir.kernel import Buffer, Const, Kernel
-from vxc.ir.ops import OPS
-from vxc.ir.walk import definitions, names
+from vxc.ir.kernel import Buffer, Const, Inst, Kernel
+from vxc.ir.walk import MARKS, definitions, names
 from vxc.pass_manager import Context
 from vxc.passes.prove_parallel_text import source_name
 from vxc.record import record
@@ -41,7 +40,7 @@ class _Access:
 
 def joined(kernel: Kernel, context: Context) -> Kernel:
     """The kernel with such loads joined."""
-    if sum(map(is_shared_load, kernel.insts)) < 2:
+    if not _several(kernel.insts):
         return kernel
     found = {min(access.elements): access for access in _accesses(kernel)}
     if not found:
@@ -60,6 +59,24 @@ def joined(kernel: Kernel, context: Context) -> Kernel:
             context.applied(f"{access.width * buffer.dtype.bytes}-byte loads of `{source_name(buffer.name)}`", kernel.name, inst.loc)
         b.add(replace(inst.with_attrs(narrow=None), operands=held[at]) if at in held else inst)
     return replace(kernel, insts=tuple(b.insts))
+
+
+def _parts(inst: Inst) -> bool:
+    """Whether loads before and behind an instruction are never joined."""
+    return inst.op in MARKS or holds_loads(inst)
+
+
+def _several(insts: Sequence[Inst]) -> bool:
+    """Whether anywhere several loads of one array have nothing between them that parts them: of few kernels, so that few need forms."""
+    seen: set[str] = set()
+    for inst in insts:
+        if is_shared_load(inst):
+            if inst.operands[0].name in seen:
+                return True
+            seen.add(inst.operands[0].name)
+        elif seen and _parts(inst):
+            seen.clear()
+    return False
 
 
 def _accesses(kernel: Kernel) -> Iterator[_Access]:
@@ -86,7 +103,7 @@ def _groups(kernel: Kernel, offsets: Offsets) -> Iterator[tuple[Form, _Group]]:
     open_: dict[tuple[str, Form], _Group] = {}
     for at, inst in enumerate(kernel.insts):
         offsets.define(inst)
-        if OPS[inst.op].opens or inst.op in ("else", "end") or holds_loads(inst):
+        if _parts(inst):
             yield from ((base, group) for (_, base), group in open_.items() if len(group) > 1)
             open_ = {}
         elif is_shared_load(inst) and inst.operands[0].dtype.bits >= 8:
