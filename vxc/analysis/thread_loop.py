@@ -9,7 +9,7 @@ from functools import cached_property
 
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
-from vxc.analysis.offsets import Offsets, repeated_run_of, run_of, settled
+from vxc.analysis.offsets import ADDRESS, Offsets, repeated_run_of, run_of, settled
 from vxc.analysis.wide_loop import Guards
 from vxc.ir.kernel import GLOBAL, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
@@ -86,7 +86,7 @@ class ThreadLoop:
     def _alike(self, u: Unknown) -> bool:
         match u:
             case Atom(name):
-                return name in self._common or name.startswith(_QUOTIENT)
+                return name in self._common or name.startswith((_QUOTIENT, ADDRESS))
             case Digit("div", _, by) if (by.value or 0) >= WARP // 4:
                 return True
             case Digit(_, arg, by):

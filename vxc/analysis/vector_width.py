@@ -37,7 +37,7 @@ from math import prod
 
 from vxc.analysis.far import far
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
-from vxc.analysis.offsets import Offsets, merge
+from vxc.analysis.offsets import Offsets, address, merge
 from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_of, shift_of, slice_of
 from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
 from vxc.dtypes import I64
@@ -144,8 +144,17 @@ class _Finder:
             runs = [self._met(run) or run for run in runs]
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
-        elsewhere = None if loop.fixed or self._keeps() else otherwise
-        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere)
+        elsewhere = None if loop.fixed else otherwise
+        copies = bool(tests) and self._copies(runs)
+        return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere, copies)
+
+    def _copies(self, runs: list[Run]) -> bool:
+        """Whether all that the loop does is to copy one vector of each run to an array of the thread."""
+        loop, ends = self.loop, (self.loop.guard, self.loop.regions.end[self.loop.guard])
+        loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and loop.count * run.buffer.dtype.bytes == BYTES}
+        whole = all(run.given.elements == run.otherwise.elements == loop.count and not run.stores for run in runs)
+        others = [self.insts[i] for i in loop.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
+        return whole and not loop.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
     # ---- runs
 
@@ -209,6 +218,9 @@ class _Finder:
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
         by_address = Size(most, "branch" if most > 1 else None, few if most == width else ("turns", count, most * size))
         straight = Size(width, "straight", few)
+        place = first + address(buffer)
+        if set(address(buffer).atoms()) <= set(first.atoms()) and self.offsets.divisible(place, width, {}) == {}:
+            return Size(width, None, few), Size(width, None, few)  # counted from a multiple that was looked for
         needs = None if loop.dealt else self.offsets.divisible(first, width, self.found.divides)
         tested = buffer.space == "param" and buffer.align is None
         known = buffer.align is None or not needs and width * buffer.dtype.bytes <= buffer.align  # nothing is tested of it

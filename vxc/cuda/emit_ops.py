@@ -147,6 +147,11 @@ def _store(body: Body, at: int, inst: Inst) -> None:
 def _move(body: Body, at: int, inst: Inst) -> None:
     to, index, source, start = inst.operands
     size = inst.attr("width") * to.dtype.bytes
+    if inst.attr("anywhere") == "held":
+        place = f"&{body.names.of(to.name)}[{bare(body.short(index))}]"
+        at = f"{body.names.of(source.name)}, {bare(body.short(start))}, {body.elements(source)}"
+        body.write(f"vx_load_held<{to.dtype.bytes}>({place}, {at});")
+        return
     offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
     if size > 4 and to.space in GLOBAL:
         offsets[0] = f"vx_whole({offsets[0]})"

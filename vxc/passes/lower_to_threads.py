@@ -22,6 +22,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from vxc.analysis.rows_anywhere import RESIDENT, rows_anywhere
@@ -37,6 +38,7 @@ from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lined_reduce import Lines
+from vxc.passes.lined_rows import LinedRows, copies
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
@@ -57,7 +59,8 @@ EFFECTS = ("assert", "print")
 
 
 def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
-    kernel, slotted = in_slots(kernel)
+    kept = LinedRows.of(kernel)
+    kernel, slotted = in_slots(kept.stretched(kernel))
     regions = Regions.of(kernel.insts)
     role = next(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
     blocks = next(i for i in regions.level(regions.body(role)) if kernel.insts[i].op == "loop")
@@ -68,7 +71,10 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
     found = {} if several else rows_anywhere(kernel)
     lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
+    if kept.access is not None:
+        text = f"lanes hold aligned vectors of `{kept.access.operands[0].name}`, wherever a row begins, and hand over partial results"
+        context.applied(text, kernel.name, kept.access.loc)
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines, kept)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
@@ -109,11 +115,12 @@ class _Body:
 
 class Threads:
     """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions,
-    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere.
+    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere, `kept` the row that
+    lanes keep as it lies.
     """
 
-    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines):
-        self.b, self.rows, self.loads, self.slotted, self.lines = b, rows, loads, slotted, lines
+    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines, kept: LinedRows):
+        self.b, self.rows, self.loads, self.slotted, self.lines, self.kept = b, rows, loads, slotted, lines, kept
         self.team = Team(b, group)
 
     @contextmanager
@@ -213,8 +220,8 @@ class Threads:
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
-        lined = self.lines.lined(self, inst, inside, rewriter, team)
-        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
+        lined, row = self.lines.lined(self, inst, inside, rewriter, team), self.kept.over(self.b, inst.result, rewriter)
+        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined, row)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -268,13 +275,18 @@ class Threads:
         if loop.attr("map") == "teams":
             inner = self._inner(loop, team)
 
-        def one(e: Operand, digits: tuple[Operand, ...]) -> None:
+        def one(e: Operand, digits: tuple[Operand, ...], body: Sequence[Inst] = body) -> None:
             known = {loop.result: e, **dict(zip(slotted.digits, digits))}
             if slotted.first is not None:
                 replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
                 known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
             self.lower(body, Rewriter(b, ChainMap(known, rewriter.mapping)), inner)
 
+        row = self.kept.over(b, loop.result, rewriter)
+        if row is not None:
+            for part in copies(body):
+                row.own(b, lane, partial(one, body=part), loop.result.name)
+            return
         own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
 
     def _inner(self, loop: Inst, team: Team) -> Team:

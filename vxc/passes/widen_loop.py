@@ -95,7 +95,7 @@ class LoopWriter:
         if not tests:
             self._vector(first, start)
             return
-        others = ends or not (self.guards.whole and len(tests) == 1 or loop.dealt)
+        others = ends or not (self.guards.whole and len(tests) == 1 or loop.dealt or loop.copies)
         with b.if_(every(b, tests)):
             self._vector(first, start)
             if others:
@@ -108,6 +108,10 @@ class LoopWriter:
         for test in self.loop.tests:
             self._define(start, test.operands)
             element, limit = map(start, test.operands)
+            if self.loop.copies:  # any element will do
+                last = b.emit("add", element, self.loop.count - 1) if test.op == "ge" else element
+                holds.append(b.emit(test.op, last, limit))
+                continue
             below = test.op == "lt" and not self.guards.whole
             holds.append(b.emit("le", b.emit("add", element, self.loop.count), limit) if below else b.emit(test.op, element, limit))
         return every(b, holds)
@@ -233,6 +237,8 @@ class LoopWriter:
     def _transfer(self, run: Run, move: Callable[..., object], place: Scalar) -> None:
         """`move(index in the array, in memory, ..)` all of a run that begins at `place`."""
         b, count, (width, anywhere, why) = self.b, self.loop.count // run.each, run.given if self.placed else run.otherwise
+        if self.loop.copies:  # of elements that are kept out, one may lie outside of the array
+            anywhere = "held" if anywhere else "line"
         how = {"width": width, "anywhere": anywhere, "narrow": why}
         if count <= 2 * width:
             for k in range(0, count, width):
