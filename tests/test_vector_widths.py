@@ -155,7 +155,9 @@ def test_reduced_rows(kernels, n, t):
 @pytest.mark.parametrize("t", SIZES)
 @pytest.mark.parametrize("n", range(1, 65))
 def test_rows(kernels, n, t):
-    """Rows of whole runs are kept, each lane its runs, and wide only where both arrays are aligned; others are read by two loops."""
+    """Rows of whole runs are kept, each lane its runs, wide in both arrays or each as its address allows; others are read by two loops.
+    Of two bytes an element, what is loaded where an array begins elsewhere goes as the vectors that hold it.
+    """
     size, most, rows = SIZES[t], 16 // SIZES[t], 3
     made = kernels["row", t]
     order = reduce_order(None, made.typed.params[0].dtype, True)
@@ -165,8 +167,10 @@ def test_rows(kernels, n, t):
             expected += dealt(n * row, n, {"x": size, "y": size}, bases, most)[1]
             expected += named("x", reduced(bases["x"], size, n * row, n, order))
         if n % most == 0:
-            width = size if any(bases.values()) else 16
-            expected = Counter({(name, width): rows * n * size // width for name in ("x", "y")})
+            runs = {name: [run(bases[name], size, at, most) for at in range(0, rows * n, most)] for name in ("x", "y")}
+            held = size < 4 and any(bases.values())
+            expected = sum((named("y", pieces(addresses, size)) for addresses in runs["y"]), Counter())
+            expected += sum((named("x", vectors(a) if held else pieces(a, size)) for a in runs["x"]), Counter())
         assert check(made, {"x": numbers((rows, n), t)}, bases) == expected, bases
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from vxc.analysis.forms import Atom, form
 from vxc.analysis.offsets import Offsets
+from vxc.analysis.sweeps import ROW
 from vxc.analysis.thread_loop import slice_of
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS, accesses
@@ -65,7 +66,8 @@ def kept_row(kernel: Kernel) -> KeptRow | None:
     sweeps = _sweeps(kernel, regions, {inst.result for inst in tiles})
     reduces = [kernel.insts[at] for at in sweeps if kernel.insts[at].op == "reduce"]
     orders = {inst.attr("order") for inst in reduces}
-    if len(shape) != 1 or len(orders) != 1 or any(inst.attr("op") in ("argmax", "argmin") for inst in reduces):
+    ours = any(kernel.insts[at].attr("independent") == ROW for at in sweeps)  # what a `grid` keeps lies as its author says
+    if not ours or len(shape) != 1 or len(orders) != 1 or any(inst.attr("op") in ("argmax", "argmin") for inst in reduces):
         return None
     order, length = Order(*orders.pop()), shape[0].value
     if order.lanes == 1 or order.lanes != kernel.attr("group") or order.chunk != order.v or order.parts != 1 or order.v < 2:

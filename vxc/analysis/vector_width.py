@@ -218,6 +218,8 @@ class _Finder:
         most = next(w for w in widths if w == 1 or loop.alike(first, w))
         by_address = Size(most, "branch" if most > 1 else None, few if most == width else ("turns", count, most * size))
         straight = Size(width, "straight", few)
+        kept = self._keeps()
+        held = by_address if loop.dealt or stored or kept and size >= 4 else straight
         place = first + address(buffer)
         if set(address(buffer).atoms()) <= set(first.atoms()) and self.offsets.divisible(place, width, {}) == {}:
             return Size(width, None, few), Size(width, None, few)  # counted from a multiple that was looked for
@@ -229,12 +231,11 @@ class _Finder:
             if tested:
                 merge(self.found.aligned, {buffer.name: width * buffer.dtype.bytes})
             whole = Size(width, None, few)
-            return whole, whole if not needs and not tested or loop.fixed else by_address
+            return whole, whole if not needs and not tested or loop.fixed else held if kept else by_address
         if loop.fixed:
             single = Size(1, None, ("row-starts",))
             return single, single
-        words = buffer.dtype.bytes >= 4 and self._keeps()
-        return by_address if loop.dealt or stored or words else straight, by_address
+        return held, held if kept else by_address
 
     def _keeps(self) -> bool:
         """Whether the loop is over a part of what an array of the thread keeps."""

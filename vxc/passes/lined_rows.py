@@ -67,15 +67,15 @@ class LinedRows:
     found: LinedRow | None = None
 
     @classmethod
-    def of(cls, kernel: Kernel) -> LinedRows:
+    def of(cls, kernel: Kernel, say: Callable[[str, Inst], None]) -> LinedRows:
+        """`say` is given a remark on the row, and an access to the array whose vectors lanes hold."""
         row = kept_row(kernel)
-        sweeps = frozenset(kernel.insts[at].result for at in row.sweeps) if row else frozenset()
-        return cls(row, kernel.insts, sweeps)
-
-    @property
-    def access(self) -> Inst | None:
-        """An access to the array whose vectors lanes hold."""
-        return self.insts[self.row.access] if self.row else None
+        if row is None:
+            return cls(None, kernel.insts, frozenset())
+        access = kernel.insts[row.access]
+        name = access.operands[0].name
+        say(f"lanes keep aligned vectors of `{name}`, wherever a row begins, and hand over partial results where it ends", access)
+        return cls(row, kernel.insts, frozenset(kernel.insts[at].result for at in row.sweeps))
 
     def stretched(self, kernel: Kernel) -> Kernel:
         """The kernel with room for the elements of the first vector in front of the row, by which places are counted."""
@@ -103,7 +103,7 @@ class LinedRows:
         return self.found
 
     def _past(self, b: Builder, rewriter: Rewriter) -> Scalar:
-        home, access, v = self.row.home, self.access, self.row.order.v
+        home, access, v = self.row.home, self.insts[self.row.access], self.row.order.v
         buffer, indices = access.operands[0], accesses(access)[0].box
         inner = Rewriter(b, ChainMap({self.insts[home].result: Const(0)}, rewriter.mapping))
         for i in slice_of(self.insts, Regions.of(self.insts), home, indices):
@@ -115,8 +115,8 @@ class LinedRows:
         return b.emit("mod", start, v, name="past")
 
 
-def copies(body: Sequence[Inst]) -> list[Sequence[Inst]]:
-    """What a sweep does, each array that it only copies by itself: whole vectors of one may then be copied where those of others may not."""
+def parts_of_sweep(body: Sequence[Inst]) -> list[Sequence[Inst]]:
+    """What a sweep does, in parts: each array that it only copies by itself, for whole vectors of one may be where others have a part."""
     stores = [inst for inst in body if inst.op == "store" and inst.operands[0].space == "local"]
     if any(not OPS[inst.op].pure and inst.op != "load" and inst not in stores for inst in body):
         return [body]

@@ -37,10 +37,9 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
-    the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `lined` says that lanes of the group take aligned vectors, `row` that they hold them. `ahead` loads of one element are what a lane
-    has in flight, if it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told
-    of which it is.
+    the elements that lanes hold in registers, so that a lane's own are counted by constants, and `extent` how many there are. `lined` says
+    that lanes of the group take aligned vectors, `row` that they keep them. `ahead` loads of one element are what a lane has in flight, if
+    it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told of which it is.
     """
 
     acc: Accumulator

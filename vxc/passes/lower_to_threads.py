@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import prod
 
 from vxc.analysis.rows_anywhere import RESIDENT, rows_anywhere
 from vxc.analysis.sweeps import Extent
@@ -38,8 +37,9 @@ from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lined_reduce import Lines
-from vxc.passes.lined_rows import LinedRows, copies
+from vxc.passes.lined_rows import LinedRows, parts_of_sweep
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
+from vxc.passes.local_memory import fitting
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
 from vxc.passes.plain_rows import plain_row
@@ -47,7 +47,6 @@ from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.record import state
 from vxc.semantics import Order
-from vxc.target import MAX_LOCAL_BYTES
 
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
@@ -59,7 +58,7 @@ EFFECTS = ("assert", "print")
 
 
 def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
-    kept = LinedRows.of(kernel)
+    kept = LinedRows.of(kernel, lambda text, access: context.applied(text, kernel.name, access.loc))
     kernel, slotted = in_slots(kept.stretched(kernel))
     regions = Regions.of(kernel.insts)
     role = next(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
@@ -71,9 +70,6 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
     found = {} if several else rows_anywhere(kernel)
     lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
-    if kept.access is not None:
-        text = f"lanes hold aligned vectors of `{kept.access.operands[0].name}`, wherever a row begins, and hand over partial results"
-        context.applied(text, kernel.name, kept.access.loc)
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines, kept)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
@@ -275,7 +271,7 @@ class Threads:
         if loop.attr("map") == "teams":
             inner = self._inner(loop, team)
 
-        def one(e: Operand, digits: tuple[Operand, ...], body: Sequence[Inst] = body) -> None:
+        def one(body: Sequence[Inst], e: Operand, digits: tuple[Operand, ...]) -> None:
             known = {loop.result: e, **dict(zip(slotted.digits, digits))}
             if slotted.first is not None:
                 replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
@@ -284,10 +280,10 @@ class Threads:
 
         row = self.kept.over(b, loop.result, rewriter)
         if row is not None:
-            for part in copies(body):
-                row.own(b, lane, partial(one, body=part), loop.result.name)
+            for part in parts_of_sweep(body):
+                row.own(b, lane, partial(one, part), loop.result.name)
             return
-        own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
+        own_elements(b, held, Extent.of(loop).over(rewriter), lane, partial(one, body), loop.result.name, inner and inner.group)
 
     def _inner(self, loop: Inst, team: Team) -> Team:
         """This thread's team, of those that take the iterations of a loop."""
@@ -332,7 +328,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    return plan.with_kernels([_fitting(lower_kernel(kernel, context)) for kernel in plan.kernels])
+    return plan.with_kernels([fitting(lower_kernel(kernel, context)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:
@@ -341,18 +337,6 @@ def _wishes(kernel: Kernel, context: Context) -> None:
         for name, instead in WISHES.items() if inst.op == "loop" else ():
             if inst.attr(name) is not None:
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
-
-
-def _fitting(kernel: Kernel) -> Kernel:
-    """The kernel. Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
-    arrays = [inst for inst in kernel.insts if inst.op == "local"]
-    sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
-    if sum(sizes) > MAX_LOCAL_BYTES:
-        largest = max(zip(sizes, arrays), key=lambda pair: pair[0])[1]
-        message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
-        hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
-        raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
-    return kernel
 
 
 LOWER_TO_THREADS = Pass(
