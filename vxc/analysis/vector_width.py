@@ -145,7 +145,7 @@ class _Finder:
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
         elsewhere = None if loop.fixed else otherwise
-        copies = bool(tests) and self._copies(runs)
+        copies = any(test.op == "ge" for test in tests) and self._copies(runs)
         return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere, copies)
 
     def _copies(self, runs: list[Run]) -> bool:

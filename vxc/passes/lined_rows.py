@@ -36,23 +36,22 @@ class LinedRow:
         row, v = self.row, self.row.order.v
         first = b.emit("mul", lane, v)
 
-        def step(u: Scalar, lower: bool, upper: bool) -> None:
+        def step(u: Scalar, within: bool) -> None:
             start = b.emit("sub", b.emit("add", b.emit("mul", u, v * row.order.lanes), first), self.past)
             with b.loop(0, v, kind="unroll", name="v") as w:
                 e = b.emit("add", start, w, name=name)
-                tests = [b.emit("ge", e, 0)] * lower + [b.emit("lt", e, row.length)] * upper
-                if not tests:
+                if within:
                     body(e, (u, w))
                     return
-                with b.if_(tests[0] if len(tests) == 1 else b.emit("and", *tests)):
+                with b.if_(b.emit("and", b.emit("ge", e, 0), b.emit("lt", e, row.length))):
                     body(e, (u, w))
 
-        step(Const(0), lower=True, upper=False)
+        step(Const(0), within=False)
         if row.whole > 1:
             with b.loop(1, row.whole, kind=kind_of(row.whole * v), name="slot") as u:
-                step(u, lower=False, upper=False)
+                step(u, within=True)
         for u in range(row.whole, row.steps):
-            step(Const(u), lower=False, upper=True)
+            step(Const(u), within=False)
 
 
 @state
