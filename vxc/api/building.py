@@ -83,8 +83,8 @@ def _signature(kernel: syntax.Kernel, text: str) -> Signature:
 def _parameter(param: syntax.Param, text: str) -> Parameter:
     dims = tuple(dim.size.name if isinstance(dim.size, syntax.Name) else None for dim in param.type.dims)
     pitched = any(dim.stride is not None for dim in param.type.dims)
-    derived = any(not isinstance(dim.size, (syntax.Name, syntax.Number)) for dim in param.type.dims)
-    return Parameter(param.name, param.direction, param.type.name, dims, pitched, derived, text[param.span.start : param.span.end])
+    names = tuple(tuple(name.name for name in names_in(dim.size)) for dim in param.type.dims)
+    return Parameter(param.name, param.direction, param.type.name, dims, names, pitched, text[param.span.start : param.span.end])
 
 
 def _names(dims: Iterator[syntax.Dim]) -> frozenset[str]:

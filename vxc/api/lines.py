@@ -99,7 +99,7 @@ class Line:
         inputs = [(name, kind, "in", name not in self.scalars) for name, kind in self.inputs]
         every = [*inputs, *((name, kind, "out", True) for name, kind in self.outputs)]
         params = [
-            Parameter(name, mode, kind, (None,) * array, False, False, f"{'out ' * (mode == 'out')}{name}: {kind}{'[..]' * array}")
+            Parameter(name, mode, kind, (None,) * array, ((),) * array, False, f"{'out ' * (mode == 'out')}{name}: {kind}{'[..]' * array}")
             for name, kind, mode, array in every
         ]
         generics = tuple((name, "dtype") for name in self.generics)
