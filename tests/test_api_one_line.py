@@ -255,7 +255,7 @@ def test_a_call_that_is_wrong_is_refused_in_one_paragraph(case):
         ("a: scalar f32 -> f32", "a", "E0107.*has no array among its inputs"),
         ("x: float32 -> f32", "x", "E0210.*`float32` is no type(.|\n)*write `f32`"),
         ("x: f23 -> f32", "x", "E0210.*`f23` is no type(.|\n)*did you mean `f32`"),
-        ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n.*:1:4\n(.|\n)*help: write an expression"),
+        ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n.*:1:4\n(.|\n)*help: write an expr"),
         ("x: f32 -> f32", "let y = x", "E0107.*expected the end of the expression, found `y`\n.*:1:5\n(.|\n)*help: remove `y`$"),
         ("x: f32 -> f32", "x } y {", "E0109.*this `}` closes nothing\n.*:1:3\n"),
         ("in: f32 -> f32", "in", "E01"),
