@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from operator import is_
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import OWN, Body, rules_at, shape_problem
+from vxc.ir.rules import OWN, Body, plainly_sound, rules_at, shape_problem
 from vxc.ir.walk import MARKS, RegionError, Regions
 
 # as in grammar/vxir.lark, which a test compares
@@ -92,7 +93,7 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         if changed is not None:
             found += _alone(kernel, changed)
         else:
-            seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
+            seen = {*chain(*(map(id, other.insts) for other in kernels if other.stage == kernel.stage))}
             found += _body(plan, kernel.params, kernel.insts, kernel, seen)
     return found
 
@@ -156,7 +157,11 @@ def _body(
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts, seen))
-    asked = [(i, inst, found) for i, inst in enumerate(insts) if (found := (again if id(inst) in seen else rules)[inst.op]) or i in broken]
+    asked = []
+    for i, inst in enumerate(insts):
+        found = (again if id(inst) in seen or plainly_sound(stage, inst) else rules)[inst.op]
+        if found or i in broken:
+            asked.append((i, inst, found))
     for i, inst, found in asked:
         if i in broken:
             yield Problem(name, i, *broken[i])
