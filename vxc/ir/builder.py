@@ -6,7 +6,7 @@ changes a kernel makes a builder that reserves the names of the parameters and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from typing import Union
@@ -150,6 +150,10 @@ class Rewriter:
     def __call__(self, operand: Operand) -> Operand:
         """What stands for an old operand in the copy."""
         return operand if type(operand) is Const else self.mapping.get(operand, operand)
+
+    def inside(self, more: Mapping[Value | Buffer, Operand]) -> Rewriter:
+        """One for what stands inside, which knows `more` too; what it maps itself is not known outside."""
+        return Rewriter(self.builder, {**self.mapping, **more})
 
     def copy(self, inst: Inst) -> Value | Buffer | None:
         """Append a copy of one instruction; gives its new result."""

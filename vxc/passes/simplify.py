@@ -138,7 +138,9 @@ class _Forward:
             self.skip = 0
 
     def _visit(self, inst: Inst) -> None:
-        inst = inst.over(map(self._operand, inst.operands), inst.result)
+        env = self.env
+        operands = [env.get(x.name, x) if type(x) is Value else x if type(x) is Const else self._operand(x) for x in inst.operands]
+        inst = inst.over(operands, inst.result)
         row = OPS[inst.op]
         if row.opens:
             self._open(inst)
