@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import is_
 from typing import NamedTuple
@@ -157,16 +158,11 @@ def _body(
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts, seen))
-    asked = []
     for i, inst in enumerate(insts):
-        found = (again if id(inst) in seen or plainly_sound(stage, inst) else rules)[inst.op]
-        if found or i in broken:
-            asked.append((i, inst, found))
-    for i, inst, found in asked:
         if i in broken:
             yield Problem(name, i, *broken[i])
             continue
-        for code, rule, _, alone in found:
+        for code, rule, _, alone in (again if id(inst) in seen or plainly_sound(stage, inst) else rules)[inst.op]:
             wrong = rule(stage, inst) if alone else rule(body, i, inst)
             if wrong:
                 yield Problem(name, i, code, wrong)
@@ -205,12 +201,18 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collec
         if result is None:
             continue
         name = result.name
-        if name in taken or (id(inst) not in seen and not NAME.fullmatch(name)):
+        if name in taken or (id(inst) not in seen and not _readable(name)):
             yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
         taken.add(name)
         visible[name] = result
         if frames:
             frames[-1].append(name)
+
+
+@lru_cache(1 << 12)
+def _readable(name: str) -> bool:
+    """Whether a name can be read back."""
+    return NAME.fullmatch(name) is not None
 
 
 def _plan_header(plan: Plan, before: Plan | None) -> Iterator[str]:
@@ -237,7 +239,7 @@ def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
     names = [p.name for p in params]
     if len(set(names)) != len(names):
         yield "two parameters have one name"
-    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not NAME.fullmatch(n))
+    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not _readable(n))
     values = {p.name: p for p in params if isinstance(p, Value)}
     for p in params:
         if isinstance(p, Value):
