@@ -34,11 +34,12 @@ from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.alignment import align_problem
+from vxc.ir.asked_rules import plainly_sound, rules_at
 from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import OWN, Body, plainly_sound, rules_at, shape_problem
+from vxc.ir.rules import OWN, Body, shape_problem
 from vxc.ir.walk import MARKS, RegionError, Regions
 
 # as in grammar/vxir.lark, which a test compares
