@@ -59,18 +59,22 @@ BOOL_IDENTITIES = {
 
 def folded(inst: Inst) -> Operand | None:
     """What the result of a pure instruction is known to be, or None."""
-    if all([type(x) is Const for x in inst.operands]):
+    known = [type(x) is Const for x in inst.operands]
+    if all(known):
         return _evaluate(inst)
     if inst.op in ("cast", "reinterpret") and inst.operands[0].dtype is inst.result.dtype:
         return inst.operands[0]
     if inst.op == "select":
         return _select(inst.operands)
+    if True not in known:
+        return None
     if inst.op == "mod" and inst.operands[1] == Const(1, inst.result.dtype):
         return Const(0, inst.result.dtype)
     dtype = inst.result.dtype
     table = FLOAT_IDENTITIES if dtype.is_float else BOOL_IDENTITIES if dtype.kind == "b" else INT_IDENTITIES
     for at, constant, gives in table.get(inst.op, ()):
-        if type(inst.operands[at]) is Const and inst.operands[at] == Const(constant, dtype):
+        x = inst.operands[at]
+        if known[at] and x.value == constant and x == Const(constant, dtype):  # 0.0 is not -0.0
             return inst.operands[gives]
     return None
 
