@@ -18,21 +18,34 @@ def rules_at(stage: str, again: bool = False) -> dict[str, tuple[RuleDef, ...]]:
 
 
 def plainly_sound(stage: str, inst: Inst) -> bool:
-    """Whether all rules of an instruction alone hold for one without attributes, of scalars: that is asked once for its dtypes. False, too,
-    where they have to be asked.
+    """Whether all rules of an instruction alone hold for one without attributes that declares nothing, which is asked once for what these
+    rules see of its operands. False, too, where they have to be asked.
     """
-    result, dtypes = inst.result, []
+    result, kinds = inst.result, []
     if inst.attrs or type(result) is Buffer:
         return False
     for x in inst.operands:
-        if type(x) is Buffer or type(x) is Const and not is_literal(x.value, x.dtype):
+        if type(x) is Buffer:
+            kinds.append((x.dtype, x.space, x.mode, len(x.shape)))
+            continue
+        if type(x) is Const and not is_literal(x.value, x.dtype):
             return False
-        dtypes.append(x.dtype)
-    return _sound(stage, inst.op, result and result.dtype, *dtypes)
+        kinds.append(x.dtype)
+    return _sound(stage, inst.op, result and result.dtype, *kinds)
+
+
+_Kind = DType | tuple[DType, str, str, int]  # of a scalar; of a buffer with its space, mode and rank
 
 
 @cache
-def _sound(stage: str, op: str, result: DType | None, *operands: DType) -> bool:
-    """As `plainly_sound`, of values of these dtypes."""
-    inst = Inst(op, tuple([Value("0", dtype) for dtype in operands]), result and Value("1", result))
+def _sound(stage: str, op: str, result: DType | None, *operands: _Kind) -> bool:
+    """As `plainly_sound`, of operands of these kinds."""
+    inst = Inst(op, tuple(map(_operand, operands)), result and Value("1", result))
     return not any(rule(stage, inst) for _, rule, _, alone in rules_at(stage)[op] if alone)
+
+
+def _operand(kind: _Kind) -> Value | Buffer:
+    if type(kind) is DType:
+        return Value("0", kind)
+    dtype, space, mode, rank = kind
+    return Buffer("0", dtype, (Const(1),) * rank, space, mode)

@@ -87,6 +87,7 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
     read = {word for other in kernels for word in other.done}
+    seen: dict[str, set[int]] = {}  # by stage, of instructions before
     for kernel in plan.kernels:
         if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
             found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
@@ -94,18 +95,21 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         changed = next((places for other in kernels if (places := _changed(kernel, other)) is not None), None)
         if changed is not None:
             found += _alone(kernel, changed)
-        else:
-            seen = {*chain(*(map(id, other.insts) for other in kernels if other.stage == kernel.stage))}
-            found += _body(plan, kernel.params, kernel.insts, kernel, seen)
+            continue
+        if kernel.stage not in seen:
+            seen[kernel.stage] = {*chain(*(map(id, other.insts) for other in kernels if other.stage == kernel.stage))}
+        found += _body(plan, kernel.params, kernel.insts, kernel, seen[kernel.stage])
     return found
 
 
 def _same_calls(plan: Plan, other: Plan) -> bool:
-    """Whether all that the rules for entries look at is the same: the very entries, and the parameters of plan and kernels."""
-    kernels = [k.name for k in plan.kernels] == [k.name for k in other.kernels]
+    """Whether all that the rules for entries look at is the same: the very entries, the parameters of plan and kernels, and in how many
+    blocks these run.
+    """
+    called, before = ([(k.name, k.attr("blocks")) for k in each.kernels] for each in (plan, other))
     kernels = zip(plan.kernels, other.kernels)
     pairs = [(plan.params, other.params), (plan.entries, other.entries), *((a.params, b.params) for a, b in kernels)]
-    return kernels and all(_identical(a, b) for a, b in pairs)
+    return called == before and all(_identical(a, b) for a, b in pairs)
 
 
 def _changed(kernel: Kernel, other: Kernel) -> list[int] | None:
