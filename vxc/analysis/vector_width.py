@@ -145,14 +145,17 @@ class _Finder:
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
         elsewhere = None if loop.fixed else otherwise
-        copies = any(test.op == "ge" for test in tests) and self._copies(runs)
+        copies = bool(tests) and self._copies(runs, any(test.op == "ge" for test in tests))
         return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere, copies)
 
-    def _copies(self, runs: list[Run]) -> bool:
-        """Whether all that the loop does is to copy one vector of each run to an array of the thread."""
+    def _copies(self, runs: list[Run], inside: bool) -> bool:
+        """Whether all that the loop does is to copy one vector of each run, an aligned one (or elements of which the first may be
+        `inside`), to an array of the thread.
+        """
         loop, ends = self.loop, (self.loop.guard, self.loop.regions.end[self.loop.guard])
         loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and loop.count * run.buffer.dtype.bytes == BYTES}
         whole = all(run.given.elements == run.otherwise.elements == loop.count and not run.stores for run in runs)
+        whole &= inside or all(run.given.anywhere is run.otherwise.anywhere is None for run in runs)
         others = [self.insts[i] for i in loop.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
         return whole and not loop.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
