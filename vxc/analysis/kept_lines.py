@@ -5,12 +5,9 @@ at no multiple of V elements in memory, each such V lie in two aligned vectors. 
 from the one in which the row begins: then what runs over the row loads and stores them whole, and reductions hand over what is of the next
 lane once, at their end, as those of rows that are not kept do (`rows_anywhere`, `vxc.passes.lined_reduce`).
 
-Other arrays (weights, which each row has anew; rows that lie otherwise) are then met at any place. So each array whose vectors they could be
-is costed by the accesses of a lane, and so are elements as they are dealt; where lanes would need more registers, they stay so. On an H200,
-dealt and as they lie: softmax of f16, 16384 rows of 1001 .0328 ms and .0219, 8192 of 8193 .179 and .077, 16384 of 1000 from byte 2 .071 and
-.029, 49152 of 333 .0358 and .0334; rmsnorm .0336 and .0232, .154 and .076, .074 and .029, .0339 and .0317; layernorm .0315 and .0295, .136
-and .098, .070 and .036, but .042 and .047. Of f32, softmax .0377 and .0378, .151 and .141, .0387 and .0394, .0382 and .0379; rmsnorm .0367
-and .0371, .145 and .136, .0386 and .0418, .0384 and .0380; layernorm .0373 and .0408, .152 and .157, .038 and .055, .039 and .043.
+Other arrays (weights, which each row has anew; rows that lie otherwise) are then met at any place. So each array whose vectors they could
+be is costed by the accesses of a lane, and so are elements as they are dealt; where lanes would need more registers, they stay so. What it
+takes on an H200 is in `vxc/README.md`.
 """
 
 from __future__ import annotations
@@ -124,7 +121,8 @@ def _array(kernel: Kernel, regions: Regions, row: KeptRow) -> KeptRow | None:
     def cost(line: _Place | None) -> float:
         """Accesses of a lane; one at each end of a row has a part of a vector, whose elements are stored one by one, by few lanes."""
         ends = row.order.v * sum(place.stored for place in places) if line else 0
-        return row.steps * sum(place.cost(place.met if line is None else place.beside(line, row.order.v, offsets)) for place in places) + ends
+        whole = [place.met if line is None else place.beside(line, row.order.v, offsets) for place in places]
+        return row.steps * sum(map(_Place.cost, places, whole)) + ends
 
     usable = [place for place in places if not place.met and place.size * row.order.v == VECTOR and early(place.home, place.at)]
     line = min([None, *sorted(usable, key=lambda place: not place.stored)], key=cost)

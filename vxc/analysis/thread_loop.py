@@ -10,11 +10,11 @@ from functools import cached_property
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
 from vxc.analysis.offsets import ADDRESS, Offsets, repeated_run_of, run_of, settled
-from vxc.analysis.wide_loop import Guards
+from vxc.analysis.wide_loop import Guards, Run
 from vxc.ir.kernel import GLOBAL, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
-from vxc.target import WARP
+from vxc.target import VECTOR, WARP
 
 MEMORY = (*GLOBAL, "shared")  # what lanes share
 
@@ -95,6 +95,17 @@ class ThreadLoop:
                 return all(map(self.alike, args))
 
     # ---- conditions
+
+    def copies(self, runs: Iterable[Run], inside: bool) -> bool:
+        """Whether the loop only copies one vector of each run to arrays of the thread: an aligned one, or one whose first element need not
+        be the first that the guard lets in (`inside`).
+        """
+        ends = (self.guard, self.regions.end[self.guard])
+        loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and self.count * run.buffer.dtype.bytes == VECTOR}
+        whole = all(run.given.elements == run.otherwise.elements == self.count and not run.stores for run in runs)
+        whole &= inside or all(run.given.anywhere is run.otherwise.anywhere is None for run in runs)
+        others = [self.insts[i] for i in self.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
+        return whole and not self.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
     def guards(self, tests: Iterable[Inst], around: set[int], divides: Mapping[str, int]) -> Guards:
         """Of the guard, and the conditions at `around`, where parameters are divisible as said."""

@@ -13,12 +13,13 @@ goes:
 - Where the test fails, what is dealt out, and what is stored goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1
   bytes that it is a multiple of. Lanes at other places modulo a width would take turns: such a run is no wider than what is alike in a
   quarter of a warp at least.
-- A loop over a part of a row that a thread keeps stays as it is where the test fails: the row's registers are the kernel's limit.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
-  branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests.
+  branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests, and
+  for rows that a thread keeps, where tests fail.
 - Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
   needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
   .172; of 8192 f16 .118 and .079.
+- A loop that only copies a vector of each array to the thread, of which a guard keeps elements out, copies those with the others.
 - An element at a time where the run is not complete: at the end of a row, or in front of where lanes begin.
 
 - A loop that deals out elements of shared memory stays as it is where its runs are not known to be aligned: lanes that take neighbouring
@@ -145,19 +146,8 @@ class _Finder:
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
         elsewhere = None if loop.fixed else otherwise
-        copies = bool(tests) and self._copies(runs, any(test.op == "ge" for test in tests))
+        copies = bool(tests) and loop.copies(runs, inside=any(test.op == "ge" for test in tests))
         return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere, copies)
-
-    def _copies(self, runs: list[Run], inside: bool) -> bool:
-        """Whether all that the loop does is to copy one vector of each run, an aligned one (or elements of which the first may be
-        `inside`), to an array of the thread.
-        """
-        loop, ends = self.loop, (self.loop.guard, self.loop.regions.end[self.loop.guard])
-        loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and loop.count * run.buffer.dtype.bytes == BYTES}
-        whole = all(run.given.elements == run.otherwise.elements == loop.count and not run.stores for run in runs)
-        whole &= inside or all(run.given.anywhere is run.otherwise.anywhere is None for run in runs)
-        others = [self.insts[i] for i in loop.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
-        return whole and not loop.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
     # ---- runs
 

@@ -147,8 +147,8 @@ _ROWS = [
     OpDef("load", ("buffer", "idx*"), "elem", (_DOUBTED, _NARROW), access="r", doc="Read one element."),
     OpDef("store", ("buffer", "idx*", "elem"), "none", (_DOUBTED, _NARROW), access="w", doc="Write one element."),
     OpDef("move", ("buffer", "index", "buffer", "index"), "none",
-          (("anywhere", AttrDef("str", False, ("branch", "held", "line", "straight"))), _NARROW, ("width", AttrDef("int", True))), (THREAD,),
-          access="w,r",
+          (("anywhere", AttrDef("str", False, ("branch", "held", "line", "straight"))), _NARROW, ("width", AttrDef("int", True))),
+          (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
