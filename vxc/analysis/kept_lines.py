@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
+from math import gcd, inf
 
 from vxc.analysis.forms import Atom, Form, form
 from vxc.analysis.offsets import Offsets
@@ -119,9 +119,13 @@ def _array(kernel: Kernel, regions: Regions, row: KeptRow) -> KeptRow | None:
         return known and all(i == home or OPS[kernel.insts[i].op].pure for i in needed)
 
     def cost(line: _Place | None) -> float:
-        """Accesses of a lane; one at each end of a row has a part of a vector, whose elements are stored one by one, by few lanes."""
+        """Accesses of a lane; one at each end of a row has a part of a vector, whose elements are stored one by one, by few lanes. Rows
+        that lie otherwise are not worth it where they are of words, which narrow accesses cost little, or where all vectors are at an end.
+        """
         ends = row.order.v * sum(place.stored for place in places) if line else 0
         whole = [place.met if line is None else place.beside(line, row.order.v, offsets) for place in places]
+        if line and (line.size >= 4 or row.whole == 1) and any(place.own and not met for place, met in zip(places, whole)):
+            return inf
         return row.steps * sum(map(_Place.cost, places, whole)) + ends
 
     usable = [place for place in places if not place.met and place.size * row.order.v == VECTOR and early(place.home, place.at)]
@@ -131,7 +135,9 @@ def _array(kernel: Kernel, regions: Regions, row: KeptRow) -> KeptRow | None:
 
 @record
 class _Place:
-    """An access of a sweep to consecutive elements, the first at `first`: `met` is whether rows begin with a vector, as far as is known."""
+    """An access of a sweep to consecutive elements, the first at `first`: `met` is whether rows begin with a vector, as far as is known,
+    `own` whether each iteration has a row of its own.
+    """
 
     home: int
     at: int
@@ -139,6 +145,7 @@ class _Place:
     first: Form
     stored: bool
     met: bool
+    own: bool
 
     @property
     def size(self) -> int:
@@ -168,4 +175,5 @@ def _places(kernel: Kernel, regions: Regions, offsets: Offsets, row: KeptRow) ->
                 first = offset.without(index)
                 if offset.coefficient(index) == form(1) and index not in first.atoms():
                     met = buffer.align in (VECTOR, None) and offsets.divisible(first, row.order.v, {}) is not None
-                    yield _Place(home, at, buffer, first, stored, met)
+                    own = kernel.insts[regions.parent[home]].result.name in {a.name for a in first.atoms()}
+                    yield _Place(home, at, buffer, first, stored, met, own)

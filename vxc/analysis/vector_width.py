@@ -15,7 +15,8 @@ goes:
   quarter of a warp at least.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests, and
-  for rows that a thread keeps, where tests fail.
+  for rows that a thread keeps, where tests fail. A loop that computes with such a row, and what it loads besides, stays as it is there: the
+  row's registers are the kernel's limit (flash_splitk would take 107 for 80).
 - Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
   needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
   .172; of 8192 f16 .118 and .079.
@@ -145,7 +146,7 @@ class _Finder:
             runs = [self._met(run) or run for run in runs]
         runs = [shift.run if shift and run.buffer is shift.run.buffer and run.indices == shift.run.indices else run for run in runs]
         digits = self._digits(runs)
-        elsewhere = None if loop.fixed else otherwise
+        elsewhere = None if loop.fixed or self._keeps() and not self._moves() else otherwise
         copies = bool(tests) and loop.copies(runs, inside=any(test.op == "ge" for test in tests))
         return WideLoop(loop.at, loop.count, loop.dealt, tuple(runs), loop.guard, tests, digits, shift, given, elsewhere, copies)
 
@@ -234,6 +235,12 @@ class _Finder:
         """Whether the loop is over a part of what an array of the thread keeps."""
         kept = (a.buffer for i in self.loop.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
         return any(prod(n.value for n in x.shape) > self.loop.count for x in kept)
+
+    def _moves(self) -> bool:
+        """Whether the loop fills an array of the thread, or stores to memory: not one that computes with what is kept."""
+        found = [a for i in self.loop.body for a in accesses(self.insts[i])]
+        stored, read = ({a.buffer.name for a in found if mode in a.mode and a.buffer.space == "local"} for mode in "wr")
+        return any("w" in a.mode and a.buffer.space in GLOBAL for a in found) or bool(stored - read)
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""
