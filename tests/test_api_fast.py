@@ -145,7 +145,7 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
     at = {p.name: place for place, p in enumerate(kernel.params)}
     switch = sys.getswitchinterval()
 
-    def launched(config, function, address, extra):
+    def launched(config, function, address):
         table = (ctypes.c_void_p * len(kernel.params)).from_address(address)
         values = [ctypes.c_uint64.from_address(table[at[name]]).value for name in ("x", "y")]
         n = ctypes.c_int32.from_address(table[at["n"]]).value
@@ -155,7 +155,7 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
         if [ctypes.addressof(x), ctypes.addressof(y)] != values or ctypes.c_int32.from_address(table[at["n"]]).value != n:
             wrong.append((values, n))
         y.value = x.value + n
-        return (0,)
+        return 0
 
     def work(at):
         x, y = Tensor(np.full(1, at, np.float32)), Tensor(floats(1))

@@ -17,7 +17,7 @@ from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import VxcError
 from vxc.dtypes import DTYPES
 from vxc.runtime import driver as driver_module
-from vxc.runtime import pointers
+from vxc.runtime import library
 from vxc.runtime.driver import Driver, driver, unavailable
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.target import for_capability
@@ -182,9 +182,9 @@ def test_the_device_of_an_address_is_what_the_library_says(monkeypatch):
 
     def attribute(into, which, address):
         into._obj.value = 5
-        return 0 if which == pointers.DEVICE_ORDINAL and address.value == 4096 else 1
+        return 0 if which == library.DEVICE_ORDINAL and address.value == 4096 else 1
 
-    monkeypatch.setattr(pointers, "_library", lambda: SimpleNamespace(cuPointerGetAttribute=attribute))
+    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(cuPointerGetAttribute=attribute))
     wrong = SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE")
     bindings = SimpleNamespace(CUresult=lambda status: wrong, cuGetErrorString=lambda status: (0, b"no"))
     assert Driver(bindings).device_of(4096) == 5

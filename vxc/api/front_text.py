@@ -140,9 +140,9 @@ class FrontText:
             "    pass",
             "else:",
             f"    if {' and '.join(self._alike(names))}:",
-            "        if _launch()[0] is _success:",
+            "        if not _launch():",
             f"            return {self._result(names)}",
-            f"    elif _write_full({key}_row, _queue, {values}) is _success:",
+            f"    elif _write_full({key}_row, _queue, {values}):",
             f"        return {self._result(names)}",
         ]
 
@@ -164,14 +164,14 @@ class FrontText:
         return ["try:", *(f"    {line}" for line in lines)]
 
     def _written(self, short: int) -> list[str]:
-        """The function that writes the parameters of a call anew and launches, and gives the status, None where `general` is to look;
-        or that of calls that allocate outputs, which gives these, or `_missing`.
+        """The function that writes the parameters of a call anew and launches, and says whether that went well: if not, `general` is to
+        look. Or that of calls that allocate outputs, which gives these, or `_missing`.
         """
         given, names = self.given(short), self._variables(short)
         outs = [p.name for p in self._params if p.mode == "out"]
         if short and not outs:
             return []
-        nothing, row = "_missing" if short else "None", self._row_columns(short)
+        nothing, row = "_missing" if short else "False", self._row_columns(short)
         values = self._values(names)
         if short:
             head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
@@ -192,7 +192,7 @@ class FrontText:
             "else:",
             "    _slot = _slots.pop() if _slots else _new()",
             "    try:",
-            "        _memory, _address, _ = _slot",
+            "        _memory, _table = _slot",
             f"        _pack(_memory, 0, {values})",
             "        _config = _configs[_queue]",
             "    except BaseException:",
@@ -205,10 +205,10 @@ class FrontText:
             "else:",
             *([] if short else (f"    {line}" for line in self._kept())),
             "    try:",
-            "        _status = _enqueue(_config, _function, _address, 0)[0]",
+            "        _status = _enqueue(_config, _function, _table, None)",
             "    finally:",
             "        _slots.append(_slot)",
-            f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
+            f"return {self._result(names)} if _status == 0 else _missing" if short else "return _status == 0",
         ]
         lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
         return [*head, *lines, *(f"    {line}" for line in behind), ""]
@@ -243,10 +243,9 @@ class FrontText:
         return [
             f"{was}, _queue_before, _device_before = _seen",
             f"if {' and '.join(self._alike(self._variables(0)))} and _device == _device_before:",
-            "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
-            "    _launch.slot = _slot",  # held as long as the launch
+            "    _launch = _partial(_enqueue, _config, _function, _table, None)",  # which holds the slot, too
             f"    {'_last_full' if self._asks else '_full[_key]'} = {', '.join(self.common())}, _queue, {now}, _launch, _row",
-            "    return _launch()[0]",
+            "    return not _launch()",
             f"_seen = {now}, _queue, _device",
         ]
 

@@ -8,9 +8,9 @@
                 _at_x, _at_y, _queue = _pointer(x_), _pointer(y_), _stream(_device)
                 ..
                 if _at_x == _was_x and _at_y == _was_y and n_ is _was_n and _queue == _queue_before:
-                    if _launch()[0] is _success:
+                    if not _launch():
                         return y_
-                elif _write_full(_row, _queue, _at_x, _at_y, n_) is _success:
+                elif _write_full(_row, _queue, _at_x, _at_y, n_):
                     return y_
 
 What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*: the
@@ -64,7 +64,7 @@ class Front:
 
     def __init__(
         self, params: Sequence[Parameter], library: Library, deciding: frozenset[str], packers: Mapping[str, Callable],
-        general: Callable, raw_launch: tuple[Callable, Any], place: Callable[[int], int] | None, renamed: Callable | None,
+        general: Callable, enqueue: Callable, place: Callable[[int], int] | None, renamed: Callable | None,
     ) -> None:  # fmt: skip
         self.deciding = deciding
         self._params, self._library, self._module = params, library, library.imported
@@ -79,7 +79,7 @@ class Front:
             "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
-            "_enqueue": raw_launch[0], "_success": raw_launch[1], "_places": {p.name: at for at, p in enumerate(params)},
+            "_enqueue": enqueue, "_places": {p.name: at for at, p in enumerate(params)},
             **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
