@@ -70,11 +70,13 @@ class Front:
         self._params, self._library, self._module = params, library, library.imported
         self._same = None if deciding else library.same(self._module)  # which says nothing of numbers
         self._records: tuple[dict, dict] = ({}, {})
+        self._shaped: tuple[dict, dict] = ({}, {})
         asks, several, renames = self._same is not None, place is not None, renamed is not None
         self._text = FrontText(params, library, deciding, packers.keys(), asks=asks, several=several, renames=renames)
         self.text = "\n".join(self._text.lines())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
+            "_shaped_full": self._shaped[0], "_shaped_short": self._shaped[1],
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
             "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
@@ -95,14 +97,14 @@ class Front:
         records, (key, lies, distances) = self._records[short], self._keys[short](*(values[p.name] for p in given))
         ways = records[key][-1][self._at("ways")] if key in records else {}
         if lies not in ways:
-            for known in (records, ways):
-                if len(known) >= _LIMIT:
-                    known.clear()
+            for kept in (records, self._shaped[short], ways):
+                if len(kept) >= _LIMIT:
+                    kept.clear()
             arrays = [values[p.name] for p in given if p.array]
             makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
-            same = self._same(arrays) if self._same else None
-            ways[lies] = self._row(prepared, short, same, (ways, lies), makers)
-            records.setdefault(key, self._record(short, same, prepared.device, ways[lies]))
+            known = self._same(arrays) if self._same else key
+            ways[lies] = self._row(prepared, short, known, (ways, lies), makers)
+            records.setdefault(key, self._record(short, known, prepared.device, ways[lies]))
         apart = ways[lies][self._at("apart")]
         if len(apart) >= _LIMIT:
             apart.clear()
@@ -113,22 +115,21 @@ class Front:
         """Where a row has what `ROW` names."""
         return len(self._text.common()) + ROW.index(part)
 
-    def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
+    def _record(self, short: int, known: Any, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
-        known = () if short else (None, *(None for _ in self._params), None)
-        return (*((same,) if self._same else ()), device, *known, row)
+        last = () if short else (None, *(None for _ in self._params), None)
+        return (known, device, *last, row)
 
-    def _row(self, prepared: Prepared, short: int, same: Callable | None, lies: tuple[dict, Any], makers: list) -> tuple:
+    def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, Any], makers: list) -> tuple:
         """What is common to the calls of a key that lie alike: what the text's `common` and `ROW` name, between which distances the
         memory of a pair of arrays may overlap, what allocates. `ways` has the rows of the key by where arrays lie modulo 16 bytes, `apart`
         the distances at which it does not all the same, as two columns of one array.
         """
         step, (pack, run) = prepared.single, _from_first(prepared)
         new = prepared.slot if step else run
-        own = (*((same,) if self._same else ()), prepared.device)
         function = step and step.configs, step and step.function
         bounds = (bound for both in _bounds(prepared, self._text.pairs(short)) for bound in both)
-        return (*own, *lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
+        return (known, prepared.device, *lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
 
 
 def _bounds(prepared: Prepared, pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
