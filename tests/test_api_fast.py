@@ -115,6 +115,23 @@ def test_an_array_that_was_changed_in_place_is_seen(torch):
     assert np.array_equal(k(x, y).array, moved.array.T)
 
 
+def test_arrays_of_one_shape_are_told_apart(torch, full):
+    """Which are looked for first."""
+    k = vxc.kernel("kernel doubled<T: dtype>(x: T[N, N], out y: T[N, N]) { parallel i in N, j in N { y[i, j] = x[i, j] + x[i, j]; } }")
+    plain, halves = floats(3, 3), floats(3, 3).astype(np.float16)
+    kinds = plain, halves, plain.T, np.zeros((6, 3), np.float32)[::2], floats(2, 2), floats(4, 4)
+    for _ in range(4):
+        for kind in kinds:
+            x, y = Tensor(kind), Tensor(np.zeros(kind.shape, kind.dtype))
+            for made in (k(x, y), k(x, y), k(x)):
+                assert made.array.dtype == kind.dtype and np.array_equal(made.array, 2 * kind)
+    assert len(full) == 2 * len(kinds)
+    x = Tensor(plain)
+    x.negated = True
+    with pytest.raises(vxc.LaunchError, match="lazy negation"):
+        k(x, Tensor(floats(3, 3)))
+
+
 @pytest.mark.parametrize(("kind", "module"), [(GPUArray, "pycuda"), (DeviceNDArray, "numba")], ids=["pycuda", "numba"])
 def test_other_libraries_have_a_fast_path(cuda, full, monkeypatch, kind, module):
     monkeypatch.setitem(sys.modules, module, EMPTY[module])
