@@ -15,8 +15,9 @@
 
 What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*: the
 last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one
-question to the library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the
-record, its launch is made again. Else the parameters are written, once it was seen that the memory is there, and that what is written
+question to the library, where it has a quick one, else by comparing keys; any other by one dict hit on its key, or, of a library with a
+quick question, by one on its shapes, and that question. Where memory, numbers and stream are those of the record, its launch is made
+again. Else the parameters are written, once it was seen that the memory is there, and that what is written
 overlaps nothing. What is compiled also follows from where arrays lie modulo 16 bytes: calls of one key that lie otherwise than the last
 are found by one dict hit more. Anything unusual, errors too, goes to `general`, which says what is wrong.
 
