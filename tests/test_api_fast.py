@@ -35,6 +35,29 @@ def test_a_call_made_twice_running_is_repeated_without_writing_its_parameters(to
     assert not prepared.slots and len(full) == 1
 
 
+def test_calls_in_turns_are_repeated_without_writing_their_parameters(torch, full, monkeypatch):
+    k, arrays = vxc.kernel(SHIFT), [(Tensor(floats(size)), Tensor(floats(size))) for size in (4, 4, 8, 8)]
+    for _ in range(3):
+        for at, (x, y) in enumerate(arrays):
+            k(x, y, at)
+    made = list(k._calls._prepared.values())
+    monkeypatch.setitem(k._installed._keys[0].__globals__, "_enqueue", None)  # with which nothing that is written can be launched
+    for value in (5.0, 7.0):
+        for at, (x, y) in enumerate(arrays):
+            x.array[:] = value
+            assert k(x, y, at) is y and (y.array == value + at).all()
+    assert [prepared.slots for prepared in made] == [[], []] and len(full) == 2
+
+
+def test_launches_that_are_kept_have_a_limit(torch, full):
+    k, x, y = vxc.kernel(SHIFT), Tensor(floats(4)), Tensor(floats(4))
+    for n in range(1000, 2500):
+        for _ in range(3):
+            assert k(x, y, n) is y and y.array[0] == n
+    (record,) = k._installed._records[0].values()
+    assert 0 < len(record[-1][k._installed._at("launches")]) <= 1024 and len(full) == 1
+
+
 def test_pairs_of_calls_in_turns(torch, full):
     k = vxc.kernel(SHIFT)
     arrays = [(Tensor(np.full(4, at, np.float32)), Tensor(floats(4))) for at in range(3)]

@@ -8,7 +8,8 @@ from itertools import combinations
 from vxc.api.arguments import Parameter
 from vxc.api.libraries import Library
 
-ROW = ("ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of several launches, `new` is the plan's `run`
+ROW = ("launches", "ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of a program, `new` is the plan's `run`
+_MOST = 1024  # launches of a key that are kept
 
 
 class FrontText:
@@ -188,7 +189,16 @@ class FrontText:
             head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
         else:
             taken = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in given)
-            head = [f"def _write_full(_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
+            numbers = "".join(f"id({_local(p)}), " for p in given if not p.array)
+            places = "".join(f"_at_{p.name}, " for p in given if p.array)
+            head = [
+                f"def _write_full(_row, _queue, {taken}):",
+                "    global _last_full",
+                f"    _once, _launch = _row[{len(self.common())}].get(_one := ({places}{numbers}_queue), _never)",
+                "    if _launch is not None:",
+                "        return not _launch()",
+                "    try:",
+            ]
         inside = [
             f"{row} = _row",
             f"if ({self._odd(short)}_lies) and (_low := {self._low(short)}) != _lies:",
@@ -248,16 +258,21 @@ class FrontText:
         return " and ".join([*parts, f"_queue == {was[-1]}"])
 
     def _kept(self) -> list[str]:
-        """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
+        """A call that is made a second time keeps its parameters, and becomes the record of its key. Once seen, its numbers are held, so
+        that no others have their ids.
+        """
         now = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
         record = ", ".join([*self.common(), "_queue", now, "_launch", "_row"])
-        last = len(self._params) + 1
+        numbers = "".join(f"{_local(p)}, " for p in self._params if not p.array).rstrip()
         return [
-            f"if {self._alike([f'_seen[{at}]' for at in range(last)])} and _device == _seen[{last}]:",
+            f"if len(_launches) >= {_MOST}:",
+            "    _launches.clear()",
+            "if _once is not None:",
             "    _launch = _partial(_enqueue, _config, _function, _table, None)",  # which holds the slot, too
+            "    _launches[_one] = _once, _launch",
             f"    {'' if self._asks else '_full[_known] = '}_last_full = {record}",
             "    return not _launch()",
-            f"_seen = {now}, _queue, _device",
+            f"_launches[_one] = ({numbers}), None",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:

@@ -13,13 +13,14 @@
                 elif _write_full(_row, _queue, _at_x, _at_y, n_):
                     return y_
 
-What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*: the
-last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one
-question to the library, where it has a quick one, else by comparing keys; any other by one dict hit on its key, or, of a library with a
-quick question, by one on its shapes, and that question. Where memory, numbers and stream are those of the record, its launch is made
-again. Else the parameters are written, once it was seen that the memory is there, and that what is written
-overlaps nothing. What is compiled also follows from where arrays lie modulo 16 bytes: calls of one key that lie otherwise than the last
-are found by one dict hit more. Anything unusual, errors too, goes to `general`, which says what is wrong.
+What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*, in
+which is a call that was made before. A call of the last key is known by one question to the library, where it has a quick one, else by
+comparing keys; any other by one dict hit on its key, or, of a library with a quick question, by one on its shapes, and that question.
+A call that is made a second time, with the same memory, numbers and stream, gets a *launch*, with parameters of its own, which nobody
+writes again. That of the record is made again by comparing these, any other by one dict hit on them. Else the parameters are written,
+once it was seen that the memory is there, and that what is written overlaps nothing. What is compiled also follows from where arrays lie
+modulo 16 bytes: calls of one key that lie otherwise than the last are found by one dict hit more. Anything unusual, errors too, goes to
+`general`, which says what is wrong.
 
 A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
@@ -79,7 +80,7 @@ class Front:
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
             "_shaped_full": self._shaped[0], "_shaped_short": self._shaped[1],
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
-            "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
+            "_never": (None, None),
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": enqueue, "_places": {p.name: at for at, p in enumerate(params)},
@@ -96,7 +97,7 @@ class Front:
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
         records, (key, lies, distances) = self._records[short], self._keys[short](*(values[p.name] for p in given))
-        ways = records[key][-1][self._at("ways")] if key in records else {}
+        launches, ways = (records[key][-1][self._at(part)] if key in records else {} for part in ("launches", "ways"))
         if lies not in ways:
             for kept in (records, self._shaped[short], ways):
                 if len(kept) >= _LIMIT:
@@ -104,7 +105,7 @@ class Front:
             arrays = [values[p.name] for p in given if p.array]
             makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
             known = self._same(arrays) if self._same else key
-            ways[lies] = self._row(prepared, short, known, (ways, lies), makers)
+            ways[lies] = self._row(prepared, short, known, (launches, ways, lies), makers)
             records.setdefault(key, self._record(short, known, prepared.device, ways[lies]))
         apart = ways[lies][self._at("apart")]
         if len(apart) >= _LIMIT:
@@ -121,9 +122,9 @@ class Front:
         last = () if short else (None, *(None for _ in self._params), None)
         return (known, device, *last, row)
 
-    def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, Any], makers: list) -> tuple:
+    def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, dict, Any], makers: list) -> tuple:
         """What is common to the calls of a key that lie alike: what the text's `common` and `ROW` name, between which distances the
-        memory of a pair of arrays may overlap, what allocates. `ways` has the rows of the key by where arrays lie modulo 16 bytes, `apart`
+        memory of a pair of arrays may overlap, what allocates. `launches` and `ways` are the key's: `ways` has the rows by where arrays lie modulo 16 bytes, `apart`
         the distances at which it does not all the same, as two columns of one array.
         """
         step, (pack, run) = prepared.single, _from_first(prepared)
