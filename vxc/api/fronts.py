@@ -124,8 +124,9 @@ class Front:
 
     def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, dict, Any], makers: list) -> tuple:
         """What is common to the calls of a key that lie alike: what the text's `common` and `ROW` name, between which distances the
-        memory of a pair of arrays may overlap, what allocates. `launches` and `ways` are the key's: `ways` has the rows by where arrays lie modulo 16 bytes, `apart`
-        the distances at which it does not all the same, as two columns of one array.
+        memory of a pair of arrays may overlap, what allocates. All rows of a key have its `launches`, by what they were made for, and its
+        `ways`, the rows by where arrays lie modulo 16 bytes. `apart` has the distances at which memory does not overlap all the same, as
+        two columns of one array.
         """
         step, (pack, run) = prepared.single, _from_first(prepared)
         new = prepared.slot if step else run
