@@ -14,8 +14,9 @@ import numpy as np
 from vxc.api import tune_record
 from vxc.api.ahead import Compiled, ranked, views_of
 from vxc.api.arguments import matched
-from vxc.api.candidates import Config, Constraint, Value, candidates
+from vxc.api.candidates import Config, candidates
 from vxc.api.compiling import dense
+from vxc.api.constraints import Constraint, Value
 from vxc.api.devices import arch_named, cuda, default_arch, device_count, named_device
 from vxc.api.errors import expect, translated
 from vxc.api.families import OneLine
@@ -270,8 +271,8 @@ def autotune(
     """A kernel that picks its own configuration: `fast = vxc.autotune(gemm, BM=[64, 128], BK=[16, 32], where="BM * BK <= 2048")`.
 
     Each axis is a generic of the kernel with the values to try, or one of the knobs `maxrregcount` and `reduce_chunk`; axes whose names
-    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes, or functions of some of
-    them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the
+    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes (arithmetic, comparisons,
+    `and`, `or`, `not`, `in`, `if`; no calls), or functions of some of them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the
     limits of the device is left out before it runs, the rest is timed from a flushed L2 in `rounds` turns, what is 1.5 times as slow
     as the best is dropped early, and after `seconds` no further configuration is tried. A choice that is kept counts whatever those
     two are.
