@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from vxc.api.functions import gives_none
 from vxc.api.tune_refusals import guarded, shown, untunable
 from vxc.diag import listed
 
@@ -56,6 +57,8 @@ def _test(constraint: Any, axes: Iterable[str]) -> Test:
 def _function(function: Callable[..., Any], axes: Iterable[str]) -> Callable[[Mapping[str, Value]], Any]:
     """Parameters that are no axes keep their defaults."""
     way_out = "write it as `lambda BM, BN: ..`, with the axes it looks at as its parameters"
+    if gives_none(function):
+        raise untunable(f"a constraint is {gives_none(function)}", "give a function that returns whether the constraint holds")
     params = guarded("asking a constraint for its parameters", way_out, inspect.signature, function).parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params):
         raise untunable(f"a constraint is {shown(function)}, which does not say what it looks at", way_out)
