@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from vxc.api.ahead import Compiled, compiled_ahead, ranked, views_of
@@ -16,7 +15,6 @@ from vxc.api.errors import translated
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.diag import Diagnostic, VxcError, listed
-from vxc.dtypes import DType
 from vxc.target import Target
 
 
@@ -52,10 +50,8 @@ class Kernel(Dispatched):
         return self.name
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
-        """Copied and pickled as its source: what was compiled of it stays behind. Dtypes, of which each is one object, go by name."""
-        recipe = self._calls.recipe
-        named = {name: value.name if isinstance(value, DType) else value for name, value in recipe.defines}
-        return _again, (replace(recipe, defines=()), named, self._calls.target)
+        """Copied and pickled as its source: what was compiled of it stays behind."""
+        return Kernel, (self._calls.recipe, self._signature, self._calls.target)
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
@@ -140,9 +136,3 @@ class Kernel(Dispatched):
         with translated(self.name):
             fit = ranked(self._calls.fitted(views_of(self._signature, shapes, named)))
             return compiled_ahead(fit, arch_named(target) or self._calls.target or default_arch())
-
-
-def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
-    """The kernel of a recipe, with these generics and dimensions fixed."""
-    kernels, _ = signatures(recipe.source)
-    return Kernel(recipe, next(k for k in kernels if k.name == recipe.name), target).define(**named)

@@ -153,7 +153,8 @@ class Tuned:
     def _variant(self, config: Config) -> Kernel:
         if config not in self._variants:
             base = self._kernel
-            self._variants[config] = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            made = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            return self._variants.setdefault(config, made)
         return self._variants[config]
 
     def _about(self, views: Mapping[str, ArrayView], device: str, arch: str) -> About:
