@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vxc.api.ahead import Compiled, compiled_ahead, ranked, views_of
@@ -12,6 +12,7 @@ from vxc.api.compiling import Specialiser, signatures
 from vxc.api.devices import arch_named, default_arch
 from vxc.api.dispatch import Dispatched, bound, bound_away, on_host
 from vxc.api.errors import translated
+from vxc.api.owned import handed
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.diag import Diagnostic, VxcError, listed
@@ -24,10 +25,10 @@ class Kernel(Dispatched):
     `kernel(*args, **keywords)` runs it. Positional arguments are all parameters in order, or all that are not `out`; the rest goes by
     name. Arrays are torch tensors, CuPy, PyCUDA and Numba arrays, anything with `__cuda_array_interface__` or `__dlpack__`, all on one
     device, or all NumPy arrays, which are copied there and back; one of shape () is taken where one element is declared, as `f32[1]`. A
-    missing `out` array is allocated in the library of the others. The call gives the `out` arrays: None, one, or a tuple. It returns at
-    once; the kernel runs on the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw
-    handle); `device="cpu"` interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are
-    copied.
+    missing `out` array is allocated in the library of the others, or is a `vxc.DeviceArray` where they are of none that allocates; JAX
+    takes that over where they are JAX's. The call gives the `out` arrays: None, one, or a tuple. It returns at once; the kernel runs on
+    the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw handle); `device="cpu"`
+    interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are copied.
 
     Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
     """
@@ -55,6 +56,9 @@ class Kernel(Dispatched):
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
+
+    def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return handed(super()._general(args, keywords))
 
     def define(self, /, **values: Any) -> Kernel:
         """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names, or as NumPy's and torch's.

@@ -15,6 +15,7 @@ import numpy as np
 
 from vxc.api.devices import cuda
 from vxc.api.dlpack import from_dlpack
+from vxc.api.owned import DeviceArray, adopter
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
@@ -159,12 +160,13 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
     return getattr(torch, dtype.numpy_name)
 
 
-def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
-    """What makes an output, in the library of the other arrays. Raises `VxcError` E0708 where they have none."""
+def maker(
+    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: int = 0
+) -> Callable[[], Any]:  # fmt: skip
+    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream."""
     library = library_of(arrays)
     if library is None:
-        message = f"argument `{name}` is missing, and it cannot be allocated in the library of the other arrays"
-        raise VxcError(Diagnostic("E0708", message, help=f"pass `{name}`: an array of {dtype} of shape {list(shape)} on the device"))
+        return partial(DeviceArray, cuda(), name, shape, dtype, device, stream, adopter(arrays))
     return library.make(library.imported, shape, dtype, device)
 
 
