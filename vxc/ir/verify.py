@@ -99,10 +99,10 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
 
 def _same_calls(plan: Plan, other: Plan) -> bool:
     """Whether all that the rules for entries look at is the same: the very entries, and the parameters of plan and kernels."""
-    kernels = [k.name for k in plan.kernels] == [k.name for k in other.kernels]
-    kernels = zip(plan.kernels, other.kernels)
-    pairs = [(plan.params, other.params), (plan.entries, other.entries), *((a.params, b.params) for a, b in kernels)]
-    return kernels and all(_identical(a, b) for a, b in pairs)
+    if [k.name for k in plan.kernels] != [k.name for k in other.kernels]:
+        return False
+    kernels = ((a.params, b.params) for a, b in zip(plan.kernels, other.kernels))
+    return all(_identical(a, b) for a, b in ((plan.params, other.params), (plan.entries, other.entries), *kernels))
 
 
 def _changed(kernel: Kernel, other: Kernel) -> list[int] | None:
