@@ -9,7 +9,6 @@ its iteration.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import astuple, replace
@@ -150,13 +149,13 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
         """What stands before the reduction may be emitted, and read, again: an iteration stores nothing until it has reduced, and a plain
         row reads nothing that it writes.
         """
-        inner = Rewriter(b, ChainMap({loop.result: index}, rewriter.mapping))
+        inner = rewriter.inside({loop.result: index})
         inner.copy_all(row.before)
         return inner
 
     def element(index: Scalar, _, take: Take) -> None:
         if width == 1:
-            threads.lower(row.inside, Rewriter(b, ChainMap({row.reduce.result: index}, start.mapping)), None, take)
+            threads.lower(row.inside, start.inside({row.reduce.result: index}), None, take)
             return
         with b.loop(0, width, kind="unroll", name="c") as c:
             inner = of(b.emit("add", first, c, name=loop.result.name))

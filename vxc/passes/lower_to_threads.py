@@ -18,7 +18,6 @@ After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A 
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -208,7 +207,7 @@ class Threads:
 
         def one(index: Operand, digits: tuple[Operand, ...], take: Take) -> None:
             known = {inst.result: index} | (dict(zip(slotted.digits, digits)) if slotted else {})
-            self.lower(inside, Rewriter(self.b, ChainMap(known, rewriter.mapping)), None, take)
+            self.lower(inside, rewriter.inside(known), None, take)
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
@@ -224,9 +223,9 @@ class Threads:
             return body.after(at)
         alone = body.team is None or body.team.group == 1
         if loop.attr("map") and loop.attr("vector") and (alone or loop.attr("map") == "all"):
-            outer, team = body.rewriter.mapping, body.team
+            outer, team = body.rewriter, body.team
             with own_vectors(self.b, loop) as element:
-                self.lower(inside, Rewriter(self.b, ChainMap({loop.result: element}, outer)), team)
+                self.lower(inside, outer.inside({loop.result: element}), team)
             return body.after(at)
         if loop.attr("map") == "lanes" and loop.attr("vector"):
             self._vectors(loop, inside, body.rewriter, body.team)
@@ -259,7 +258,7 @@ class Threads:
         lane = first_of(b, loop, team.lane, team.group)
         with b.loop(start, stop, count, kind="serial", name="o") as first:
             with self._dealt(first, stop, lane, count, loop) as element:
-                self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
+                self.lower(body, rewriter.inside({loop.result: element}), None)
 
     def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, team: Team) -> None:
         """A loop over the elements of tiles spread over threads, or over teams that hold rows of them: those that this thread holds."""
@@ -273,7 +272,7 @@ class Threads:
             if slotted.first is not None:
                 replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
                 known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
-            self.lower(body, Rewriter(b, ChainMap(known, rewriter.mapping)), inner)
+            self.lower(body, rewriter.inside(known), inner)
 
         own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
 
