@@ -171,7 +171,7 @@ class Tuned:
         """What is known for a call, or found by tuning for it. Raises `VxcError`."""
         calls = self._kernel._calls
         given = matched(self.name, calls.params, args, keywords)
-        problem = problem_of(given, calls.target, device)
+        problem = problem_of(given, calls, device)
         problem = replace(problem, views=calls.fitted(problem.views).views)
         inputs = self._inputs(problem.views)
         about = self._about(inputs, problem.cuda.device_name(problem.device), problem.arch)
