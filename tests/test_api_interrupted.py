@@ -1,4 +1,4 @@
-"""Calls that end in the middle, at any question to the driver: by Ctrl-C, or because CUDA refuses. Nothing is left, and the next is right."""
+"""Calls that end in the middle, at any question to the driver, by Ctrl-C or because CUDA refuses: nothing is left, and the next is right."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fake_cuda import CHAIN, SHIFT, Device, Tensor, content, floats
 import vxc
 
 QUESTIONS = (
-    "device_count", "capability", "device_of", "is_foreign", "current_device", "adopt", "capturing", "stream_id", "allocate_async", "allocate",
-    "upload", "download", "synchronize", "wait", "load", "function", "set_max_dynamic_shared", "launch_config", "launch",
+    "device_count", "capability", "device_of", "is_foreign", "current_device", "adopt", "capturing", "stream_id", "allocate_async",
+    "allocate", "upload", "download", "synchronize", "wait", "load", "function", "set_max_dynamic_shared", "launch_config", "launch",
 )  # fmt: skip
 CALLS = {
     "arrays": (SHIFT, lambda k: k(Tensor(floats(4)), 1)),
