@@ -1,4 +1,4 @@
-"""Calls that end in the middle, at any question to the driver, by Ctrl-C or because CUDA refuses: nothing is left, and the next is right."""
+"""Calls that end at any question to the driver, by Ctrl-C or because CUDA refuses: nothing is left, and the next is right."""
 
 from __future__ import annotations
 
