@@ -185,8 +185,8 @@ class Calls:
             for producer in call.producers:
                 driver.wait(call.stream, producer)
             status = call.prepared.run(call.values, call.stream)
-        if status is not call.prepared.success:
-            raise driver.failed("cuLaunchKernelEx", status)
+        if status != 0:
+            raise driver.refused(status)
 
     def _find(self, driver: Driver, device: int, queue: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
         """What an earlier call with such arguments prepared, else newly made."""

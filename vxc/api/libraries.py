@@ -134,7 +134,7 @@ LIBRARIES = {
             pointer="{0}.data.ptr",
             make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer
             ordinal=lambda array: array.data.device_id,
-            queue="_module.cuda.get_current_stream().ptr",
+            queue="_module.cuda.get_current_stream(_device).ptr",
             stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
