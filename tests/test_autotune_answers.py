@@ -49,7 +49,7 @@ def test_a_sample_that_is_no_call_is_said_to_be_the_sample(wrong):
 def unchecked(gpu, monkeypatch):
     """The device in memory looks at no index, as a real one does not, and gives what the interpreter does."""
     gpu.replay = lambda graph, stream: setattr(gpu, "clock", gpu.clock + 1.0)  # all take the same time
-    monkeypatch.setattr(gpu, "_run", lambda *_: (0,))
+    monkeypatch.setattr(gpu, "_run", lambda *_: gpu.raw_launch()[1])
     monkeypatch.setattr("vxc.api.tune_check.run_numpy", lambda built, arrays, *_, **__: {"y": arrays["x"][arrays["p"]]})
 
 
@@ -110,6 +110,24 @@ def test_functions_return(function, what):
 def test_as_many_results_as_outputs(gpu, result, said):
     with refused(f"the reference gives {said}, and `scale` has 2 outputs; give a tuple with an array for each: `n`, `y`"):
         tuned(reference=result)(*arguments())
+
+
+def test_a_reference_may_call_other_kernels_and_not_the_one_it_judges(gpu):
+    text = SCALE.replace("scale", "other")
+    other = vxc.autotune(vxc.kernel(text), B=[32, 64])
+
+    def judging(x, n):
+        return n + 1, scale(x, n)
+
+    def asking(x, n):
+        return n, other(x, n)  # which counts n up
+
+    scale = tuned(reference=judging)
+    with refused("the reference fails with .* the reference of `scale` calls the tuned kernel itself"):
+        scale(*arguments())
+    scale = tuned(reference=asking)
+    scale(*arguments())
+    assert "equal to the reference" in scale.report() and "B=" in other.report()
 
 
 def test_results_may_be_a_list(gpu):
