@@ -317,3 +317,12 @@ class FakeTorch(SimpleNamespace):
 
 def floats(*shape):
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+def content(array) -> np.ndarray:
+    """What an array of the host, of this library or of vxc holds."""
+    if isinstance(array, np.ndarray) or hasattr(array, "array"):
+        return getattr(array, "array", array)
+    shape, (address, _) = (array.__cuda_array_interface__[part] for part in ("shape", "data"))
+    data = (ctypes.c_char * (int(np.prod(shape)) * array.dtype.itemsize)).from_address(address or ctypes.addressof(_NOTHING))
+    return np.frombuffer(bytes(data), array.dtype).reshape(shape)

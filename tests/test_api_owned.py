@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 import weakref
@@ -10,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_cuda import SECOND, SHIFT, Device, Tensor, floats
+from fake_cuda import SECOND, SHIFT, Device, Tensor, content, floats
 from tuning_kernels import SCALE
 
 import vxc
@@ -23,27 +22,19 @@ SAME = "kernel same<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x
 TWO = "kernel two(x: f32[N], out y: f32[N], out n: i32[1]) { parallel i in N { y[i] = x[i]; } n[0] = 7; }"
 
 
-def values(array: DeviceArray) -> np.ndarray:
-    """Of memory that is the host's, here."""
-    place = array.__cuda_array_interface__
-    size = int(np.prod(place["shape"])) * array.dtype.itemsize
-    data = (ctypes.c_char * size).from_address(place["data"][0]) if size else b""
-    return np.frombuffer(data, array.dtype).reshape(place["shape"]).copy()
-
-
 def test_an_output_is_allocated_where_no_library_does(cuda):
     k, x = vxc.kernel(SHIFT), Device(floats(5))
     for n in (1, 2, 2):
         y = k(x, n)
-        assert isinstance(y, DeviceArray) and np.array_equal(values(y), floats(5) + n)
+        assert isinstance(y, DeviceArray) and np.array_equal(content(y), floats(5) + n)
     assert repr(y) == "<vxc array y: f32[5] on device 0>" and (y.shape, y.dtype) == ((5,), np.float32)
-    assert np.array_equal(values(k(y, 1)), floats(5) + 3)  # which is an argument like any other
+    assert np.array_equal(content(k(y, 1)), floats(5) + 3)  # which is an argument like any other
     with pytest.raises(vxc.LaunchError, match="`x` and `y` overlap"):
         k(y, y, 1)
     y, n = vxc.kernel(TWO)(x)
-    assert np.array_equal(values(y), floats(5)) and values(n).tolist() == [7]
-    assert values(vxc.reduction("x: f32 -> f32", "x")(Device(floats(2, 3)))).tolist() == [3, 12]
-    assert values(vxc.reduction("x: f32 -> f32", "x", axis=None)(Device(floats(2, 3)))) == 15
+    assert np.array_equal(content(y), floats(5)) and content(n).tolist() == [7]
+    assert content(vxc.reduction("x: f32 -> f32", "x")(Device(floats(2, 3)))).tolist() == [3, 12]
+    assert content(vxc.reduction("x: f32 -> f32", "x", axis=None)(Device(floats(2, 3)))) == 15
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "i8", "u16", "i64", "f8e4m3", "f8e5m2", "bool"])
@@ -53,7 +44,7 @@ def test_elements_of_every_type(cuda, dtype):
     typestr = host.dtype.str if host.dtype.isbuiltin == 1 else f"|V{kind.bytes}"
     device = SimpleNamespace(__cuda_array_interface__=Device(host.view(f"u{kind.bytes}"), typestr=typestr).__cuda_array_interface__)
     y = vxc.kernel(SAME).define(T=dtype)(device)
-    assert np.array_equal(values(y).view(f"u{kind.bytes}"), host.view(f"u{kind.bytes}"))
+    assert np.array_equal(content(y).view(f"u{kind.bytes}"), host.view(f"u{kind.bytes}"))
     assert describe(y, "y").dtype in (kind, None) and from_dlpack(y, "y").dtype is kind
 
 
@@ -63,7 +54,7 @@ def test_arrays_without_elements_or_dimensions(cuda):
     assert y.shape == (0,) and y.__cuda_array_interface__["data"][0] == 0 and from_dlpack(y, "y").size == 0
     assert k(y, 1).shape == (0,)
     line = vxc.elementwise("x: f32 -> f32", "x + 1")(Device(np.array(3, np.float32)))
-    assert line.shape == () and values(line) == 4
+    assert line.shape == () and content(line) == 4
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
@@ -92,7 +83,7 @@ def test_what_fails_gives_its_memory_back(cuda):
     with pytest.raises(vxc.LaunchError, match="LAUNCH_FAILED"):
         k(x, 1)
     gc.collect()
-    assert not cuda.memory and np.array_equal(values(k(x, 1)), floats(5) + 1)
+    assert not cuda.memory and np.array_equal(content(k(x, 1)), floats(5) + 1)
 
 
 def test_a_context_that_is_gone_is_no_trouble(cuda, monkeypatch, capsys):
@@ -181,7 +172,7 @@ ArrayImpl.__module__ = "jaxlib._jax"
 def jax(cuda, monkeypatch):
     def taken_over(array):
         array.__dlpack__(stream=5)
-        found = ArrayImpl(values(array))
+        found = ArrayImpl(content(array))
         cuda.log.append("taken over")
         return found
 
@@ -210,10 +201,10 @@ def test_arrays_of_torch_beside_those_of_jax_are_allocated_in_torch(jax, torch):
 def test_a_bound_call_writes_the_same_memory_and_so_gives_no_array_of_jax(jax, cuda):
     x = ArrayImpl(floats(5))
     b = vxc.kernel(SHIFT).bind(x, 1)
-    assert b() is b() and isinstance(b(), DeviceArray) and np.array_equal(values(b()), floats(5) + 1)
+    assert b() is b() and isinstance(b(), DeviceArray) and np.array_equal(content(b()), floats(5) + 1)
 
 
 def test_tuned_kernels_allocate_as_kernels_do(gpu, monkeypatch):
     text = SCALE.replace("inout n: i32[N], ", "").replace("n[i] += 1; ", "").replace(", n = randint(i32, 0, 9, 50)", "")
     scale = vxc.autotune(vxc.kernel(text), B=[32, 64])
-    assert np.array_equal(values(scale(Device(floats(50)))), 2 * floats(50))
+    assert np.array_equal(content(scale(Device(floats(50)))), 2 * floats(50))

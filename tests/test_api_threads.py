@@ -16,6 +16,7 @@ from tuning_kernels import arguments, timings, tuned
 
 import vxc
 from vxc.api import calls as calls_module
+from vxc.api import tuning
 from vxc.cache.places import store
 from vxc.collector import COLLECTOR
 from vxc.runtime.arrays import write_file
@@ -126,6 +127,24 @@ def test_one_thread_tunes_and_all_have_what_it_found(gpu):
     wanted = timings(gpu)
     assert all(np.array_equal(y.array, 2 * floats(50)) for y in together(lambda at: scale(*arguments())))
     assert timings(gpu) == wanted and len({id(k) for k in together(lambda at: scale.choose(*arguments()))}) == 1
+
+
+def test_two_kernels_are_tuned_one_after_the_other(gpu, monkeypatch):
+    running, most, timing = [], [], tuning._timed
+
+    def watched(*what):
+        running.append(None)
+        most.append(len(running))
+        threading.Event().wait(0.05)
+        try:
+            return timing(*what)
+        finally:
+            running.pop()
+
+    monkeypatch.setattr(tuning, "_timed", watched)
+    kernels = [tuned(B=[32, 64]) for _ in range(4)]
+    together(lambda at: kernels[at](*arguments()), 4)
+    assert most == [1] * 4
 
 
 # ---- what is taken away meanwhile ------------------------------------------------------------------------------------

@@ -112,6 +112,24 @@ def test_as_many_results_as_outputs(gpu, result, said):
         tuned(reference=result)(*arguments())
 
 
+def test_a_reference_may_call_other_kernels_and_not_the_one_it_judges(gpu):
+    text = SCALE.replace("scale", "other")
+    other = vxc.autotune(vxc.kernel(text), B=[32, 64])
+
+    def judging(x, n):
+        return n + 1, scale(x, n)
+
+    def asking(x, n):
+        return n, other(x, n)  # which counts n up
+
+    scale = tuned(reference=judging)
+    with refused("the reference fails with .* the reference of `scale` calls the tuned kernel itself"):
+        scale(*arguments())
+    scale = tuned(reference=asking)
+    scale(*arguments())
+    assert "equal to the reference" in scale.report() and "B=" in other.report()
+
+
 def test_results_may_be_a_list(gpu):
     scale = tuned(reference=lambda x, n: [n + 1, 2 * x])
     scale(*arguments())

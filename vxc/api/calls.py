@@ -86,6 +86,20 @@ class Calls:
         options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
         return {name: value for name, value in keywords.items() if name not in options}, options
 
+    def views(self, arrays: Mapping[str, Any], stream: int = 0) -> dict[str, ArrayView]:
+        """What arrays are and where they lie, by parameter. Raises as `libraries.view`."""
+        found = {}
+        for name, array in arrays.items():
+            try:
+                found[name] = view(array, name, stream)
+            except VxcError as error:
+                declared = next(p.text for p in self.params if p.name == name)
+                error.diagnostics = tuple(
+                    replace(d, notes=(*d.notes, f"it is declared `{declared}`")) if d.code == "E0704" else d for d in error.diagnostics
+                )
+                raise
+        return found
+
     def fitted(self, views: Mapping[str, ArrayView]) -> Fitted:
         """An array of no dimensions has one element: it is taken with as many dimensions as are declared, each of size 1."""
         ranks = {p.name: len(p.dims) for p in self.params if p.name in views and not views[p.name].shape}
@@ -132,7 +146,7 @@ class Calls:
         arrays = {name: value for name, value in given.items() if is_array(value)}
         library = library_of(arrays.values())
         asked = None if stream is None else stream_handle(stream)
-        views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
+        views = self.views(arrays, asked or 0)
         for name, found in views.items():
             reachable(name, found, arrays[name])
         device = place_of(driver, arrays, views)

@@ -240,7 +240,7 @@ def view(array: Any, name: str, stream: int = 0) -> ArrayView:
             return from_dlpack(array, name, stream)
     found = describe(array, name)
     if found.dtype is None and found.itemsize not in (1, 2):  # raw bytes may be bf16 or f8, which NumPy's interface cannot say
-        raise unread(name, getattr(array, "dtype", "unknown"))
+        raise unread(name, getattr(array, "dtype", f"{found.itemsize} raw bytes"))
     return found
 
 

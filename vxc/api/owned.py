@@ -44,10 +44,10 @@ class DeviceArray:
             size *= extent
         with cuda.active(device):
             memory = cuda.allocate(max(size, 1))
+            weakref.finalize(self, _free, cuda, device, memory).atexit = False  # the context goes first
             if stream:
                 cuda.wait(stream, 0)  # on which the driver clears the end of what it allocates
         self._address = int(memory) if size else 0  # as the interfaces write it for no elements
-        weakref.finalize(self, _free, cuda, device, memory).atexit = False  # the context goes first
 
     @property
     def dtype(self) -> Any:

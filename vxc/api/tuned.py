@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from vxc.api.tune_check import Question
 
 _LIMIT = 4096  # calls alike that are remembered
+_ALONE = RLock()
+"""Held by the one thread of the process that tunes: timings of two at once would be of neither."""
 
 
 class Tuned:
@@ -53,7 +55,7 @@ class Tuned:
         self._imported: dict[About, Entry] = {}
         self._alike: dict[tuple | None, Kernel] = {}  # by calls that look the same
         self._questions: dict[tuple, Question] = {}  # what to check on, by dtypes of arrays
-        self._lock = Lock()  # one thread tunes at a time: timings of two at once would be of neither
+        self._busy = False  # a thread looks for, or finds, a choice of this kernel
 
     name = property(lambda self: self._kernel.name)
     signature = property(lambda self: self._kernel.signature)
@@ -171,15 +173,22 @@ class Tuned:
         """What is known for a call, or found by tuning for it. Raises `VxcError`."""
         calls = self._kernel._calls
         given = matched(self.name, calls.params, args, keywords)
-        problem = problem_of(given, calls.target, device)
+        problem = problem_of(given, calls, device)
         problem = replace(problem, views=calls.fitted(problem.views).views)
         inputs = self._inputs(problem.views)
         about = self._about(inputs, problem.cuda.device_name(problem.device), problem.arch)
-        with self._lock:
+        with _ALONE:
             if about not in self._entries:
-                imported = self._imported.get(about)
-                found = imported and self._trusted(imported, inputs, problem)
-                self._entries[about] = found or self._kept(about, inputs) or self._tune(about, inputs, problem)
+                if self._busy:
+                    message = f"the reference of `{self.name}` calls the tuned kernel itself, which is what it is to judge"
+                    raise untunable(message, "have it compute with other means, or with the kernel as it is written")
+                self._busy = True
+                try:
+                    imported = self._imported.get(about)
+                    found = imported and self._trusted(imported, inputs, problem)
+                    self._entries[about] = found or self._kept(about, inputs) or self._tune(about, inputs, problem)
+                finally:
+                    self._busy = False
             return self._entries[about]
 
     def _known(self, inputs: Mapping[str, ArrayView], here: str, arch: str) -> Entry | None:
