@@ -116,19 +116,28 @@ class FakeCuda:
     def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1), early=False):
         return grid, block, shared, stream
 
+    def raw_config(self, grid, block, shared, stream, early):
+        return self.launch_config(grid, block, shared, stream, early=early)
+
+    def raw_function(self, function):
+        return function
+
     def launch(self, function, grid, block, shared, stream, parameters, early=False):
-        self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
+        self._run(self.launch_config(grid, block, shared, stream), function, parameters.address)
 
     def raw_launch(self):
-        return self._run, 0
+        return lambda config, function, parameters, _: self._run(config, function, ctypes.cast(parameters, ctypes.c_void_p).value)
+
+    def refused(self, status):
+        return self.failed("cuLaunchKernelEx", status)
 
     def failed(self, name, status):
         return VxcError(Diagnostic("E0604", f"{name} failed: {status}", help="look"))
 
-    def _run(self, config, kernel: Kernel, address: int, extra: int):
+    def _run(self, config, kernel: Kernel, address: int) -> int | str:
         """Interprets a kernel on what its parameters point at."""
         if self.fails:
-            return (self.fails.pop(0),)
+            return self.fails.pop(0)
         (blocks, _, _), _, _, stream = config
         self.log.append(f"{kernel.name} x{blocks} on {stream}")
         table = (ctypes.c_void_p * max(len(kernel.params), 1)).from_address(address)
@@ -144,7 +153,7 @@ class FakeCuda:
         free = {name: number for name, number in numbers.items() if name in dims}
         for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False, bases=bases).items():
             arrays[name][...] = result
-        return (0,)
+        return 0
 
 
 class PythonCuda(FakeCuda):
