@@ -231,6 +231,27 @@ def test_without_an_example_sizes_are_missing_and_it_says_so():
     assert launch("-", "-a", "x=rand:f32[64]", stdin=text)["grid"] == 1
 
 
+def test_sizes_that_options_give_are_enough_for_floats():
+    text = COPY.partition("example")[0]
+    (kernel,) = explained("-", "-D", "N=1024", stdin=text)["kernels"]
+    assert kernel["launches"][0]["traffic"]["moved_bytes"] == 8192
+    assert kernel["notes"][0].endswith("there is no `example` line and no -a: its arrays hold random numbers")
+    integers = text.replace("x: f32", "x: i32").replace("x[i]", "(x[i] as f32)")
+    for other in (integers, text.replace("out y", "a: f32, out y")):  # what may be an index, or decide how long it takes
+        (kernel,) = explained("-", "-D", "N=1024", stdin=other)["kernels"]
+        assert kernel["launches"][0]["traffic"] is None and "are not known" in kernel["notes"][0]
+    (kernel,) = explained("-", "-D", f"N={2**40}", stdin=text)["kernels"]  # of which no arrays are made
+    assert kernel["launches"][0]["traffic"] is None
+
+
+def test_shared_memory_is_what_the_passes_say():
+    (kernel,) = explained(SAMPLES / "topk.vx")["kernels"]
+    said = [d["message"] for d in kernel["remarks"] if d["message"].endswith("bytes of shared memory a block")]
+    assert {d["pass_name"] for d in kernel["remarks"] if d["message"] in said} == {"plan-shared", "lower-to-threads"}
+    counted = [int(re.search(r"([\d,]+) bytes", text)[1].replace(",", "")) for text in said]
+    assert sum(counted) == kernel["launches"][0]["resources"]["shared_bytes"]
+
+
 def test_an_arch_without_peak_figures_has_no_roofline():
     assert TARGETS["sm_121"].peak is None
     one = launch("-", "--arch", "sm_121", stdin=COPY)

@@ -21,10 +21,9 @@ from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
-from vxc.semantics import SCALAR_OPS
+from vxc.semantics import DIVISIONS, SCALAR_OPS
 
 LIMIT = 4096  # 64 KiB of machine code: half of what a multiprocessor of an A100 or H100 caches
-DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 WEIGHTS = {32: 25, 64: 100}  # bits -> machine instructions of a division by what is no constant, as ptxas makes them for sm_90a
 ELEMENTARY = 20  # exp, log, pow ..: what is not one instruction
 _INEXACT = frozenset(name for name, op in SCALAR_OPS.items() if not op.exact)
