@@ -41,7 +41,6 @@ MISUSES = [
     ("another context", lambda k, x: k(Device(BASE[:4], data=(FOREIGN[0], False)), 1), "`x` is memory of a CUDA context that is not the"),
     ("two devices", lambda k, x: k(x, Device(BASE[:4], data=(SECOND[0], False)), 1), "several devices: `x` on device 0, `y` on device 1"),
     ("no stream", lambda k, x: k(x, 1, stream="main"), "`stream` is a str"),
-    ("no library to allocate in", lambda k, x: k(Device(BASE[:4]), 1), "`y` is missing, and it cannot be allocated"),
 ]  # fmt: skip
 
 

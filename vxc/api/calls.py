@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from vxc.api.compiling import Built, Specialiser, built, compiled, remembered
 from vxc.api.devices import arch_of, cuda, device_of
@@ -61,8 +64,8 @@ class Fitted:
 
 
 class Calls:
-    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others; `apart` is
-    what is said of arrays that overlap.
+    """What one kernel has compiled and prepared. Threads that need the same at once wait for the first, which makes it. `renamed` gives
+    keywords the names of parameters, where they may have others; `apart` is what is said of arrays that overlap.
     """
 
     renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
@@ -75,6 +78,8 @@ class Calls:
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
         self._built: dict[tuple[Specialisation, str], Built] = {}
         self._prepared: dict[tuple, Prepared] = {}
+        self.making = RLock()  # held by the thread that compiles or prepares
+        _ALL.add(self)
 
     def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
@@ -90,9 +95,10 @@ class Calls:
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""
         key = (specialisation, target)
-        if key not in self._compiled:
-            self._compiled[key] = compiled(self.recipe, specialisation, target)
-        return self._compiled[key]
+        with self.making:
+            if key not in self._compiled:
+                self._compiled[key] = compiled(self.recipe, specialisation, target)
+            return self._compiled[key]
 
     def remembered(self, specialisation: Specialisation, target: str) -> bool:
         """Whether `built` need compile nothing."""
@@ -105,10 +111,11 @@ class Calls:
 
     def built(self, specialisation: Specialisation, target: str) -> Built:
         """What can be launched: from what was built before, here or in an earlier process, else newly. Raises `VxcError`."""
-        if not self.remembered(specialisation, target):
-            made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
-            self._built[specialisation, target] = made
-        return self._built[specialisation, target]
+        with self.making:
+            if not self.remembered(specialisation, target):
+                made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
+                self._built[specialisation, target] = made
+            return self._built[specialisation, target]
 
     def plan(self, specialisation: Specialisation, target: str) -> Plan:
         """The plan, for its parameters and entries, without making machine code. Raises `VxcError`."""
@@ -137,7 +144,7 @@ class Calls:
         outs = {}
         if prepared.outs:
             with driver.active(device):
-                outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
+                outs = {o.name: maker([*arrays.values()], o.name, o.shape, o.dtype, device, queue)() for o in prepared.outs}
             views |= {name: view(array, name) for name, array in outs.items()}
             fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
@@ -177,7 +184,12 @@ class Calls:
                 message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
                 hint = "make one such call before the capture, which compiles the kernel and loads it"
                 raise VxcError(Diagnostic("E0718", message, help=hint))
-            made = self._prepare(driver, device, fit, scalars)
+            with self.making:
+                found = self._prepared.get(self._key(device, fit, scalars))  # which another thread may have made meanwhile
+                return found or self._made(driver, device, fit, scalars)
+
+    def _made(self, driver: Driver, device: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
+        made = self._prepare(driver, device, fit, scalars)
         self.deciding |= made.deciding
         if len(self._prepared) >= _LIMIT:
             self._prepared.clear()
@@ -209,6 +221,18 @@ class Calls:
         extents = [_extent(name, fit.views.get(name, views[name])) for name in declared]
         outs = [replace(o, shape=fit.shapes.get(o.name, o.shape)) for o in outs]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
+
+
+_ALL: WeakSet[Calls] = WeakSet()
+
+
+def _forked() -> None:
+    """In a forked process no other thread is left that could give back what it held."""
+    for calls in list(_ALL):
+        calls.making = RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _of_one(library: Library | None, arrays: Iterable[Any]) -> bool:

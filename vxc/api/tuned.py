@@ -14,8 +14,9 @@ import numpy as np
 from vxc.api import tune_record
 from vxc.api.ahead import Compiled, ranked, views_of
 from vxc.api.arguments import matched
-from vxc.api.candidates import Config, Constraint, Value, candidates
+from vxc.api.candidates import Config, candidates
 from vxc.api.compiling import dense
+from vxc.api.constraints import Constraint, Value
 from vxc.api.devices import arch_named, cuda, default_arch, device_count, named_device
 from vxc.api.errors import expect, translated
 from vxc.api.families import OneLine
@@ -141,8 +142,9 @@ class Tuned:
     def _take(self, entries: Iterable[Entry]) -> int:
         """Takes those that are for this kernel and its configurations; gives how many."""
         own = self._about({}, "", "")
-        mine = (e for e in entries if replace(e.about, shapes="", device="", arch="") == own and e.chosen in self._configs)
-        fitting = {e.about: e for e in mine}
+        configs = {config: config for config in self._configs}  # which a file may write otherwise: true for 1
+        mine = (e for e in entries if replace(e.about, shapes="", device="", arch="") == own and e.chosen in configs)
+        fitting = {e.about: replace(e, chosen=configs[e.chosen]) for e in mine}
         self._imported |= fitting
         self._entries = {about: e for about, e in self._entries.items() if about not in fitting}
         self._alike.clear()
@@ -151,7 +153,8 @@ class Tuned:
     def _variant(self, config: Config) -> Kernel:
         if config not in self._variants:
             base = self._kernel
-            self._variants[config] = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            made = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            return self._variants.setdefault(config, made)
         return self._variants[config]
 
     def _about(self, views: Mapping[str, ArrayView], device: str, arch: str) -> About:
@@ -270,11 +273,11 @@ def autotune(
     """A kernel that picks its own configuration: `fast = vxc.autotune(gemm, BM=[64, 128], BK=[16, 32], where="BM * BK <= 2048")`.
 
     Each axis is a generic of the kernel with the values to try, or one of the knobs `maxrregcount` and `reduce_chunk`; axes whose names
-    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes, or functions of some of
-    them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the
-    limits of the device is left out before it runs, the rest is timed from a flushed L2 in `rounds` turns, what is 1.5 times as slow
-    as the best is dropped early, and after `seconds` no further configuration is tried. A choice that is kept counts whatever those
-    two are.
+    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes (arithmetic, comparisons,
+    `and`, `or`, `not`, `in`, `if`; no calls), or functions of some of them. Calling the result tunes at the first call of each class of
+    shapes (see `Tuned`): what does not compile or is beyond the limits of the device is left out before it runs, the rest is timed from
+    a flushed L2 in `rounds` turns, what is 1.5 times as slow as the best is dropped early, and after `seconds` no further configuration
+    is tried. A choice that is kept counts whatever those two are.
 
     A configuration is chosen only if it is right on a sample: the `example` line of the kernel, or `sample`, the arguments of a small
     call as NumPy arrays (a tuple, or a mapping by name). The interpreter must find there what the kernel as written gives, or what
