@@ -49,7 +49,7 @@ def test_a_sample_that_is_no_call_is_said_to_be_the_sample(wrong):
 def unchecked(gpu, monkeypatch):
     """The device in memory looks at no index, as a real one does not, and gives what the interpreter does."""
     gpu.replay = lambda graph, stream: setattr(gpu, "clock", gpu.clock + 1.0)  # all take the same time
-    monkeypatch.setattr(gpu, "_run", lambda *_: (0,))
+    monkeypatch.setattr(gpu, "_run", lambda *_: 0)
     monkeypatch.setattr("vxc.api.tune_check.run_numpy", lambda built, arrays, *_, **__: {"y": arrays["x"][arrays["p"]]})
 
 
