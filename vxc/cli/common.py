@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from vxc.diag import VxcError, read_source, render_all
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend.check import check, check_module, kernel_names, program_names
 from vxc.frontend.items import collect

@@ -7,7 +7,7 @@ A kernel is one list of instructions. Loops, branches and roles are instructions
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from math import prod
 from operator import is_
 from typing import Union
@@ -122,9 +122,9 @@ class Inst:
     loc: tuple[int, int] | None = field(default=None, compare=False)
 
     def attr(self, name: str, default=None):
-        for key, value in self.attrs:
+        for key, said in self.attrs:
             if key == name:
-                return value
+                return said
         return default
 
     def over(self, operands: Iterable[Operand], result: Value | Buffer | None) -> Inst:
@@ -179,13 +179,17 @@ class Kernel:
         return self.source.span_at(*inst.loc) if self.source and inst.loc else None
 
     def attr(self, name: str, default=None):
-        for key, value in self.attrs:
+        for key, said in self.attrs:
             if key == name:
-                return value
+                return said
         return default
 
     def with_attrs(self, **changes) -> Kernel:
-        return replace(self, attrs=_merged(self.attrs, changes))
+        return Kernel(self.name, self.params, self.insts, self.stage, self.done, _merged(self.attrs, changes), self.source)
+
+    def after(self, name: str) -> Kernel:
+        """The kernel with a pass behind it."""
+        return Kernel(self.name, self.params, self.insts, self.stage, (*self.done, name), self.attrs, self.source)
 
 
 def _merged(attrs: tuple[tuple[str, Attr], ...], changes: dict[str, Attr | None]) -> tuple[tuple[str, Attr], ...]:
