@@ -198,7 +198,7 @@ def is_array(value: Any) -> bool:
     """Whether a value is an array of some kind, and no number; NumPy's scalars are numbers."""
     if isinstance(value, np.ndarray):
         return True
-    if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
+    if isinstance(value, (int, float, np.generic, type)):
         return False
     if package(value) == "torch" or hasattr(type(value), "__dlpack__"):  # which asks no array, of which some take long to answer
         return True
