@@ -112,6 +112,16 @@ def test_who_reads_it_waits_for_the_stream_that_writes_it(cuda):
         assert cuda.log == said
 
 
+def test_a_capture_has_its_outputs_given(cuda):
+    k, x, y = vxc.kernel(SHIFT), Device(floats(5)), Device(floats(5))
+    k(x, 1, stream=7), k(x, y, 1, stream=7)
+    cuda.captured.add(7)
+    wanted = r"E0708: argument `y` is missing, and no memory is allocated .* captured into a graph; pass `y`: an array of f32 of shape \[5\]"
+    with pytest.raises(vxc.LaunchError, match=wanted):
+        k(x, 1, stream=7)
+    assert k(x, y, 2, stream=7) is y and np.array_equal(content(y), floats(5) + 2)
+
+
 def test_it_lies_where_the_inputs_do(cuda):
     cuda.devices = 2
     y = vxc.kernel(SHIFT)(Device(floats(0), data=(SECOND[0], False)), 1)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from vxc.api.dlpack import CUDA, LEGACY_STREAM, capsule
-from vxc.diag import VxcError
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.runtime.arrays import packages
 from vxc.runtime.driver import Driver
@@ -31,7 +31,7 @@ class DeviceArray:
     """A dense array on a device. Its memory is given back once nothing refers to it, also not what was made of it by DLPack.
 
     `stream` is the raw handle of the stream on which it is written: who reads it by one of the interfaces does so in order. `adopter` is
-    the library that is to take it over, "" for none.
+    the library that is to take it over, "" for none. Making one raises `VxcError` E0604 where there is no memory, E0708 in a capture.
     """
 
     def __init__(
@@ -43,6 +43,10 @@ class DeviceArray:
         for extent in shape:
             size *= extent
         with cuda.active(device):
+            if stream and cuda.capturing(stream):
+                message = f"argument `{name}` is missing, and no memory is allocated for it while the stream is captured into a graph"
+                hint = f"pass `{name}`: an array of {dtype} of shape {list(shape)} on the device"
+                raise VxcError(Diagnostic("E0708", message, help=hint))
             memory = cuda.allocate(max(size, 1))
             weakref.finalize(self, _free, cuda, device, memory).atexit = False  # the context goes first
             if stream:
