@@ -95,6 +95,14 @@ def common(call: Call, group: Group) -> int:
     return min(group.widest, gcd(call.n, call.vector) * group.size)
 
 
+def kept(call: Call, g: Group) -> bool:
+    """Words stored to rows whose length only the call knows, or of several runs of less than a vector, where an array begins elsewhere."""
+    run = gcd(call.n, call.vector)
+    several = 1 < run < call.n < call.vector if call.known else run == call.vector
+    elsewhere = any(base % (run * size) for base, size in zip(call.bases.values(), call.sizes.values()))
+    return call.form.kind == "kept" and g.mode == "w" and g.size >= 4 and not call.aligned and several and elsewhere
+
+
 def rest(call: Call, g: Group) -> bool:
     return g.count < call.vector and call.form.kind != "flat" and not (call.form.kind == "kept" and call.known and g.count == call.n)
 
@@ -109,6 +117,12 @@ def in_turns(call: Call, g: Group) -> bool:
 
 
 SHORT = (
+    Short(
+        kept,
+        element,
+        "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
+        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax would spill 12 bytes on sm_80)",
+    ),
     Short(rest, element, "what is left of a row behind its whole vectors goes one element at a time"),
     Short(across, element, "a vector in which a row ends is loaded one element at a time from an array that each row has anew"),
     Short(

@@ -16,7 +16,7 @@ goes:
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests, and
   for rows that a thread keeps, where tests fail. A loop that computes with such a row, and what it loads besides, stays as it is there: the
-  row's registers are the kernel's limit (flash_splitk would take 107 for 80).
+  row's registers are the kernel's limit (flash_splitk would take 107 for 80); so do stores of words (softmax would spill on sm_80).
 - Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
   needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
   .172; of 8192 f16 .118 and .079.
@@ -237,10 +237,10 @@ class _Finder:
         return any(prod(n.value for n in x.shape) > self.loop.count for x in kept)
 
     def _moves(self) -> bool:
-        """Whether the loop fills an array of the thread, or stores to memory: not one that computes with what is kept."""
+        """Whether the loop fills an array of the thread, or stores less than words: not one that computes with what is kept."""
         found = [a for i in self.loop.body for a in accesses(self.insts[i])]
         stored, read = ({a.buffer.name for a in found if mode in a.mode and a.buffer.space == "local"} for mode in "wr")
-        return any("w" in a.mode and a.buffer.space in GLOBAL for a in found) or bool(stored - read)
+        return bool(stored - read) or any("w" in a.mode and a.buffer.space in GLOBAL and a.buffer.dtype.bytes < 4 for a in found)
 
     def _run_within(self, offset: Form) -> tuple[Form | None, tuple[int, ...]]:
         """The first of consecutive elements as long as some divisions have one quotient, and these divisions."""
