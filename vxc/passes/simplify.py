@@ -243,7 +243,7 @@ class _Forward:
 def _left_early(insts) -> set[str]:
     """Indices of the loops that some `break` or `continue` belongs to."""
     left, open_ = set(), []
-    for inst in insts:
+    for inst in insts if not {*TERMINATES}.isdisjoint([inst.op for inst in insts]) else ():
         if inst.op in ("loop", "while"):
             open_.append(inst.result.name if inst.result else "")
         elif OPS[inst.op].opens:
