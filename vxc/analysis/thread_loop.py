@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from math import prod
 
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
@@ -94,7 +95,20 @@ class ThreadLoop:
             case Call(_, args):
                 return all(map(self.alike, args))
 
-    # ---- conditions
+    # ---- what the thread keeps
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the loop is over a part of what an array of the thread keeps."""
+        kept = (a.buffer for i in self.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
+        return any(prod(n.value for n in x.shape) > self.count for x in kept)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the loop fills an array of the thread, or stores less than words: not one that computes with what is kept."""
+        found = [a for i in self.body for a in accesses(self.insts[i])]
+        stored, read = ({a.buffer.name for a in found if mode in a.mode and a.buffer.space == "local"} for mode in "wr")
+        return bool(stored - read) or any("w" in a.mode and a.buffer.space in GLOBAL and a.buffer.dtype.bytes < 4 for a in found)
 
     def copies(self, runs: Iterable[Run], inside: bool) -> bool:
         """Whether the loop only copies one vector of each run to arrays of the thread: an aligned one, or one whose first element need not
@@ -107,12 +121,21 @@ class ThreadLoop:
         others = [self.insts[i] for i in self.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
         return whole and not self.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
+    # ---- conditions
+
     def guards(self, tests: Iterable[Inst], around: set[int], divides: Mapping[str, int]) -> Guards:
         """Of the guard, and the conditions at `around`, where parameters are divisible as said."""
         sides = [[self.offsets.form(test.operands[side]) for test in tests] for side in (0, 1)]
         same = all(self._whole(f, divides) for f in (*map(self.first, sides[0]), *sides[1]))
         kinds = {i: self._kind(i, divides) if divides and kind is ENDS else kind for i, kind in self.conditions.items() if i in around}
         return Guards(same and bool(sides[0]) and not self.dealt, kinds)
+
+    def lets_first_in(self, tests: tuple[Inst, ...]) -> bool:
+        """Whether what the guard lets in is the first elements, of any number, all of them in global memory."""
+        if self.dealt or not tests or any(test.op != "lt" for test in tests) or ENDS in self.conditions.values():
+            return False
+        spaces = {a.buffer.space for i in self.body for a in accesses(self.insts[i])} & {*MEMORY}
+        return spaces <= {*GLOBAL} and not self.guards(tests, set(), {}).whole
 
     def tests(self, guard: int) -> tuple[Inst, ...]:
         """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""
