@@ -32,7 +32,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.columns import lower_columns
+from vxc.passes.column_team import column_team, lower_columns
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
@@ -65,15 +65,19 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
-    several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
-    found = {} if several else rows_anywhere(kernel)
+    body = kernel.insts[blocks + 1 : regions.end[blocks]]
+    plain, columns = plain_row(body), loop.attr("columns")
+    several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
+    found = {} if several or columns else rows_anywhere(kernel)
     lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
-    body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
     if several:
-        several(threads, plain_row(body), loop, rewriter)
+        several(threads, plain, loop, rewriter)
+    elif columns:
+        team, rewriter.mapping[loop.result] = column_team(threads, loop, rewriter)
+        threads.lower(body, rewriter, team)
     else:
         with threads.iteration(loop, rewriter) as index:
             rewriter.mapping[loop.result] = index
@@ -214,7 +218,8 @@ class Threads:
             team = None  # every thread plays all lanes
         acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
         lined = self.lines.lined(self, inst, inside, rewriter, team)
-        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
+        ahead = team and team.ahead
+        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined, ahead)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -248,6 +253,7 @@ class Threads:
         own = b.emit("add", start, b.emit("mul", first, step))
         stride = b.emit("mul", step, team.group // width)
         inner = self._inner(loop, team) if how == "teams" else None
+        stop = team.within(own, stop)
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
@@ -257,7 +263,7 @@ class Threads:
         b, count = self.b, loop.attr("vector") * team.group
         start, stop = map(rewriter, loop.operands[:2])
         lane = first_of(b, loop, team.lane, team.group)
-        with b.loop(start, stop, count, kind="serial", name="o") as first:
+        with b.loop(start, team.within(start, stop), count, kind="serial", name="o") as first:
             with self._dealt(first, stop, lane, count, loop) as element:
                 self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
 
@@ -306,7 +312,7 @@ _LOWERED: dict[str, Callable[[Threads, _Body, int], int]] = {
 
 def _together(opener: Inst, team: Team | None) -> Inst:
     """Control in row scope: every lane of the team computes the same and goes the same way."""
-    return opener.with_attrs(uniform=team.group) if team is not None and team.group > 1 else opener
+    return opener.with_attrs(uniform=team.together) if team is not None and team.together > 1 else opener
 
 
 def _zero(value: Value):
