@@ -45,7 +45,9 @@ class Columns:
 
     def ordered(self, nest: Nest) -> Nest:
         """The nest with its reductions in orders that lanes share, to the same bits."""
-        body = (inst.with_attrs(order=astuple(_shared(inst))) if inst.op == "reduce" else inst for inst in nest.body)
+        body = list(nest.body)
+        for at in (at for at, inst in enumerate(body) if inst.op == "reduce"):
+            body[at] = body[at].with_attrs(order=astuple(_shared(nest.body, at)))
         return replace(nest, body=tuple(body))
 
 
@@ -55,14 +57,18 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
     found = next((found for at in regions.top() if nest.body[at].op == "reduce" and (found := read_across(kernel, nest, at))), None)
     if found is None or nest.loops[0].attr("threads"):
         return None
-    (array, run), row = found, plain_row(nest.body)
-    reason = _in_parts(nest.body, regions) or (None if row else _not_shared(nest.body, regions))
+    (array, run), row = found, lone_row(nest.body)
+    reason = None if row else _not_shared(nest.body, regions)
     if reason:
         return reason
-    orders = [_shared(nest.body[at]) for at in regions.top() if nest.body[at].op == "reduce"]
+    orders = [_shared(nest.body, at) for at in regions.top() if nest.body[at].op == "reduce"]
     lanes = max(order.lanes for order in orders)
     if lanes == 1:
+        if any(order.parts != 1 for order in orders):
+            return "its parts, which are in one launch, would end elsewhere"
         return "its partial results are no power of two" if any(order.chunk & (order.chunk - 1) for order in orders) else None
+    ends = (nest.body[at].operands[1] for at in regions.top() if not row and is_parallel(nest.body[at]))
+    lanes = max(lanes, *(_lanes(end.value if isinstance(end, Const) else None) for end in ends), 1)
     if nest.loops[0].attr("lanes", lanes) != lanes:
         return f"@lanes({nest.loops[0].attr('lanes')}) says how many share one"
     if lanes > WARP:
@@ -88,11 +94,10 @@ def along(kernel: Kernel, nest: Nest) -> Nest:
     return replace(nest, body=tuple(body))
 
 
-def _in_parts(body: Sequence[Inst], regions: Regions) -> str | None:
-    """Which reduction has several parts, or None."""
-    reductions = ((body[at], accumulator_of(body[at], body[at + 1 : regions.end[at]])) for at in regions.top() if body[at].op == "reduce")
-    several = next((reduce for reduce, acc in reductions if not one_part(reduce, acc)), None)
-    return several and f"the parts of the {several.attr('op')} are in one launch"
+def lone_row(body: Sequence[Inst]) -> PlainRow | None:
+    """The body of a nest that is nothing but a reduction of one part, or None."""
+    row = plain_row(body)
+    return row if row and one_part(row.reduce, accumulator_of(row.reduce, row.inside)) else None
 
 
 def _not_shared(body: Sequence[Inst], regions: Regions) -> str | None:
@@ -120,11 +125,20 @@ def _not_shared(body: Sequence[Inst], regions: Regions) -> str | None:
     return None
 
 
-def _shared(reduce: Inst) -> Order:
-    """The order of a reduction of one part, for as many lanes as it leaves to choose."""
-    most = bounds_of(reduce)[1]
-    lanes = LANES if most is None else min(LANES, 1 << max(0, (most // LEAST).bit_length() - 1))
-    return dealt(replace(Order(*reduce.attr("order")), parts=1), lanes)
+def _shared(body: Sequence[Inst], at: int) -> Order:
+    """The order of the reduction at a position, of as many lanes as it leaves to choose. Parts that end elsewhere for more lanes have one."""
+    reduce, inside = body[at], body[at + 1 : Regions.of(body).end[at]]
+    order, (_, most) = Order(*reduce.attr("order")), bounds_of(reduce)
+    if one_part(reduce, accumulator_of(reduce, inside)):
+        order = replace(order, parts=1)
+    found = dealt(order, _lanes(None if most is None else order.span(most)))
+    same = order.parts == 1 or isinstance(reduce.operands[1], Const) and found.span(most) == order.span(most)
+    return found if same else order
+
+
+def _lanes(most: int | None) -> int:
+    """As many as have enough of so many elements (None: any number)."""
+    return LANES if most is None else min(LANES, 1 << max(0, (most // LEAST).bit_length() - 1))
 
 
 def _across(run: int, width: int, lanes: int) -> int:
@@ -145,7 +159,7 @@ def _width(kernel: Kernel, nest: Nest, row: PlainRow) -> int:
     found = [(access.buffer.dtype, f) for access in read if index in (f := offsets.linear(access.buffer, access.box)).atoms()]
     width = max(1, WORD * 8 // max(dtype.bits for dtype, _ in found))
     alike = all(run_of(f, index, width) is not None and dtype.bits >= 8 for dtype, f in found)
-    return width if alike and count.value % width == 0 and 0 < _shared(row.reduce).chunk * width <= SLOTS else 1
+    return width if alike and count.value % width == 0 and 0 < _shared(nest.body, nest.body.index(row.reduce)).chunk * width <= SLOTS else 1
 
 
 def dealt(order: Order, lanes: int) -> Order:

@@ -33,6 +33,7 @@ from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
 from vxc.passes.column_team import column_team, lower_columns
+from vxc.passes.columns import lone_row
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
@@ -40,7 +41,6 @@ from vxc.passes.lined_reduce import Lines
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
-from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.record import state
@@ -66,7 +66,7 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
-    plain, columns = plain_row(body), loop.attr("columns")
+    columns, plain = loop.attr("columns"), lone_row(body)
     several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
     found = {} if several or columns else rows_anywhere(kernel)
     lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
