@@ -200,7 +200,7 @@ def specialised(text: str, strides=None, dtype=F32, shape=(4, 8), ptr=0, **more)
     (PACKED, {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),  # rows of 32 bytes, and of 8, a constant
     (PACKED, {"shape": (3, 5, 8), "dtype": U8}, {"x": False}),
     (PACKED.replace("W // 2]", "ceildiv(W, 2)]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),
-    (PACKED.replace("W // 2]", "min(16, ceildiv(W, 2))]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": False}),  # not looked into
+    (PACKED.replace("W // 2]", "min(16, ceildiv(W, 2))]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),
     (PACKED.replace("W // 2]", "8 # , N,\n]"), {"shape": (3, 4, 8), "dtype": U8}, {"x": True}),
     (PACKED.replace("K // 16", "5").replace("W // 2", "N // 6"), {"shape": (3, 5, 8), "dtype": U8}, {"x": False}),
     (PACKED.replace("K // 16", "5").replace("W // 2", "N // 6"), {"shape": (3, 5, 16), "dtype": U8}, {"x": True}),

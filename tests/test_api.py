@@ -37,7 +37,7 @@ def test_a_file_gives_its_kernels(tmp_path):
     assert list(module) == dir(module) == ["scale", "twice"]
     assert repr(module.scale) == "<vxc kernel scale(x: f32[N], a: f32, out y: f32[N])>"
     assert np.array_equal(module.twice(ones(3), device="cpu"), [2, 2, 2])
-    with pytest.raises(AttributeError, match="no kernel `thrice`: there is scale, twice"):
+    with pytest.raises(AttributeError, match="no kernel `thrice`: there are `scale`, `twice`"):
         module.thrice
     with pytest.raises(vxc.CompileError, match="cannot read"):
         vxc.load(tmp_path / "none.vx")

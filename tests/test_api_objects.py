@@ -58,7 +58,7 @@ def test_modules_are_copied_as_their_kernels(copied):
     module = vxc.load("samples/softmax.vx")
     again = copied(module)
     assert list(again) == list(module) and repr(again) == repr(module) and again.softmax.signature == module.softmax.signature
-    with pytest.raises(AttributeError, match="has no kernel `nope`: there is softmax"):
+    with pytest.raises(AttributeError, match="has no kernel `nope`: there is `softmax`"):
         again.nope
 
 

@@ -77,6 +77,17 @@ def test_a_function_is_no_array_of_its_name():
     assert np.array_equal(vxc.elementwise("abs: f32, e: f32 -> f32", "abs(abs) + 1e0 * e")(-floats(3), floats(3), **CPU), 2 * floats(3))
 
 
+def test_an_expression_is_read_as_the_language_reads_it():
+    """Comments are none of it, a type and the name of an argument no arrays, and a comma makes no argument of the reduction."""
+    x = floats(2, 3)
+    for text in ("x * 2.0 # twice x", "# x\n x # once\n * 2.0"):
+        assert np.array_equal(vxc.elementwise("x: f32 -> f32", text)(x, **CPU), 2 * x)
+        assert np.array_equal(vxc.reduction("x: f32 -> f32", text, "max")(x, **CPU), 2 * x.max(-1))
+    assert np.array_equal(vxc.elementwise("f32: i32 -> f32", "f32 as f32")(x.astype(np.int32), **CPU), x.astype(np.int32))
+    with pytest.raises(vxc.CompileError, match="E0107.*expected the end of the expression, found `,`"):
+        vxc.reduction("x: f32 -> f32", "x, x", "max")
+
+
 # ---- numbers, dtypes, outputs ---------------------------------------------------------------------------------------------
 
 
@@ -236,14 +247,17 @@ def test_a_call_that_is_wrong_is_refused_in_one_paragraph(case):
         ("x: f32 -> s: f32, s: f32", ("x", "x"), "E0107.*has two parameters of the name `s`\n.*give each its own"),
         ("x: f32 -> x: f32", "x * x", "E0107.*has two parameters of the name `x`\n.*`x` is an input"),
         ("x: f32, result: f32 -> f32", "x * result", "E0107.*has two parameters of the name `result`\n.*as in `-> y: f32`"),
-        ("x: f32 -> f32", "x;", "E0107.*the expression `x;` has a `;`"),
-        ("x: f32 -> f32", " ", "E0107.*an expression is empty"),
+        ("x: f32 -> f32", "x;", r"E0107.*expected the end of the expression, found `;`\n.*<elementwise>:1:2\n(.|\n)*help: remove `;`"),
+        ("x: f32 -> f32", "x, x", r"E0107.*the end of the expression, found `,`\n.*:1:2\n(.|\n)*several expressions are texts of"),
+        ("x: f32 -> f32", " ", r"E0107.*expected an expression, found the end of the expression\n.*:1:1\n"),
+        ("x: f32 -> f32", "# x", r"E0107.*expected an expression, found the end of the expression\n"),
+        ("x: f32 -> f32", "(x", r"E0109.*this `\(` is never closed\n(.|\n)*add a `\)` before the end of the expression$"),
         ("a: scalar f32 -> f32", "a", "E0107.*has no array among its inputs"),
         ("x: float32 -> f32", "x", "E0210.*`float32` is no type(.|\n)*write `f32`"),
         ("x: f23 -> f32", "x", "E0210.*`f23` is no type(.|\n)*did you mean `f32`"),
-        ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n(.|\n)*help: write an expression here$"),
-        ("x: f32 -> f32", "let y = x", "E0107.*expected the end of the expression, found `y`\n(.|\n)*help: remove `y`$"),
-        ("x: f32 -> f32", "x } y {", "E0108.*expected the end of the expression here\n(.|\n)*help: end the expression here$"),
+        ("x: f32 -> f32", "x +", "E0107.*expected an expression, found the end of the expression\n.*:1:4\n(.|\n)*help: write an expr"),
+        ("x: f32 -> f32", "let y = x", "E0107.*expected the end of the expression, found `y`\n.*:1:5\n(.|\n)*help: remove `y`$"),
+        ("x: f32 -> f32", "x } y {", "E0109.*this `}` closes nothing\n.*:1:3\n"),
         ("in: f32 -> f32", "in", "E01"),
     ],
 )

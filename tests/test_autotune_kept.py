@@ -36,7 +36,7 @@ def test_constraints_are_expressions_or_functions():
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"A": [1]}, "`scale` has no generic `A`; there is B, F, maxrregcount, reduce_chunk"),
+        ({"A": [1]}, "`scale` has no generic `A`; there are `B`, `F`, `maxrregcount`, `reduce_chunk`"),
         ({"maxregcount": [1]}, "`scale` has no generic `maxregcount`; did you mean `maxrregcount`?"),
         ({"B": []}, r"axis `B` is given \[\]; give it the values to try"),
         ({"B": 64}, "axis `B` is given 64; give it the values to try"),

@@ -270,7 +270,10 @@ def test_a_run_writes_what_it_has_and_fails_where_something_did(tmp_path, monkey
     monkeypatch.setattr(bench, "recorded", lambda: recorded(path))
     monkeypatch.setattr(bench, "write", lambda rows: write(rows, path))
     problems = []
-    measure = lambda case, made, reference: (rows_of(case, vxc=1.0, **({"reference": 2.0} if reference else {})), problems)  # noqa: E731
+
+    def measure(case, made, reference):
+        return rows_of(case, vxc=1.0, **({"reference": 2.0} if reference else {})), problems
+
     assert bench.timed([SUM], [None], measure, None) == 0
     assert [(row["impl"], row["ms"]) for row in recorded(path)] == [("vxc", 1.0), ("reference", 8)]
     said = capsys.readouterr().out.splitlines()

@@ -63,7 +63,13 @@ def test_a_kernel_without_sizes_is_named_and_left_out(timed):
     text = TWO.rpartition("example")[0]
     got = vxc("bench", "-", stdin=text)
     assert got.status == 0 and [line.split()[0] for line in got.out.splitlines()] == ["KERNEL", "dbl"]
-    assert got.err.splitlines()[-1] == "note: inc: there is no `example` line and no -a, so its sizes are not known"
+    assert got.err.splitlines()[-1] == "note: inc: there is no `example` line and no -a, so its arguments are not known"
+
+
+def test_sizes_may_be_given_by_options(timed):
+    got = vxc("bench", "-", "-k", "inc", "-D", "N=8", stdin=TWO.rpartition("example")[0])
+    assert got.status == 0 and got.out.splitlines()[1].split()[:3] == ["inc", "x:f32[8]", "y:f32[8]"]
+    assert "note: inc: there is no `example` line and no -a: its arrays hold random numbers" in got.err.splitlines()
 
 
 def test_an_empty_call_has_a_time_and_no_rates(timed):

@@ -184,7 +184,8 @@ def test_long_lists_of_kernels_are_cut():
     many = "".join(TWO.splitlines(True)[0].replace("dbl", f"k{n}") for n in range(12))
     names = ", ".join(f"k{n}" for n in range(8))
     assert f"{names} and 4 more cannot be one cubin" in vxc("compile", "-", "--emit", "cubin", stdin=many).err
-    assert f"defines {names} and 4 more" in vxc("run", "-", stdin=many).err
+    quoted = names.replace(", ", "`, `")
+    assert f"defines 12 kernels: `{quoted}` and 4 more" in vxc("run", "-", stdin=many).err
 
 
 def test_a_full_device_is_no_internal_error():

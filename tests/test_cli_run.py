@@ -79,7 +79,7 @@ def test_statistics_count_what_is_not_finite():
 def test_the_only_kernel_is_run_or_the_named_one():
     got = run("-", stdin=TWO)
     assert got.status == 1
-    assert "error[E0234]: <stdin> defines dbl, inc\n   = help: say which one, as with -k dbl" in got.err
+    assert "error[E0234]: <stdin> defines 2 kernels: `dbl`, `inc`\n   = help: name one, with -k on the command line" in got.err
     assert "inc: sm_90a" in run("-", "-k", "inc", "--arch", "sm_90a", stdin=TWO).out
 
 

@@ -231,6 +231,19 @@ def test_without_an_example_sizes_are_missing_and_it_says_so():
     assert launch("-", "-a", "x=rand:f32[64]", stdin=text)["grid"] == 1
 
 
+def test_sizes_that_options_give_are_enough_for_floats():
+    text = COPY.partition("example")[0]
+    (kernel,) = explained("-", "-D", "N=1024", stdin=text)["kernels"]
+    assert kernel["launches"][0]["traffic"]["moved_bytes"] == 8192
+    assert kernel["notes"][0].endswith("there is no `example` line and no -a: its arrays hold random numbers")
+    integers = text.replace("x: f32", "x: i32").replace("x[i]", "(x[i] as f32)")
+    for other in (integers, text.replace("out y", "a: f32, out y")):  # what may be an index, or decide how long it takes
+        (kernel,) = explained("-", "-D", "N=1024", stdin=other)["kernels"]
+        assert kernel["launches"][0]["traffic"] is None and "are not known" in kernel["notes"][0]
+    (kernel,) = explained("-", "-D", f"N={2**40}", stdin=text)["kernels"]  # of which no arrays are made
+    assert kernel["launches"][0]["traffic"] is None
+
+
 def test_an_arch_without_peak_figures_has_no_roofline():
     assert TARGETS["sm_121"].peak is None
     one = launch("-", "--arch", "sm_121", stdin=COPY)

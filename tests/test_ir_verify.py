@@ -271,6 +271,7 @@ def changed(k: Kernel) -> Iterator[Kernel]:
     yield replace(k, done=() if k.done else ("simplify",))
     yield k.with_attrs(threads=7, group=7)
     yield k.with_attrs(shared_bytes=8)
+    yield k.with_attrs(blocks=1)
 
 
 @pytest.mark.parametrize("name", ["rowsum", "transpose_tile"])
@@ -285,6 +286,8 @@ def test_after_a_pass_all_that_it_broke_is_found(name):
                 assert problems(after, plan) == problems(after)
                 wrong += bool(problems(after))
             assert wrong > len(k.insts)
+            without = plan.with_kernels([*plan.kernels[:at], *plan.kernels[at + 1 :]])
+            assert problems(without, plan) == problems(without) != []
 
 
 def test_what_is_left_alone_is_not_looked_at_again(monkeypatch):

@@ -205,7 +205,9 @@ def test_bounds_are_reported_only_where_certain():
         assert findings(f"kernel k(x: f32[N], z: f32[M], out y: f32[N]) {{ parallel i in N {{ {body} }} }}") == [], body
 
 
-@pytest.mark.parametrize("index, s", [("(i + s) % N", 2**63 - 1), ("(i - s) % N", 4 - 2**63)])
+@pytest.mark.parametrize(
+    "index, s", [("(i + s) % N", 2**63 - 1), ("(i - s) % N", 4 - 2**63), ("(i + (s as i32 as i64) * (s as i32 as i64) * 2 - 9) % N", 2**31)]
+)
 def test_a_sum_that_wraps_separates_no_iterations(index, s):
     """The scalar is one with which two iterations collide, so there is nothing to prove."""
     text = f"kernel k(x: f32[N], s: i64, inout y: f32[N]) {{ parallel i in N {{ if {index} >= 0 {{ y[{index}] = x[i]; }} }} }}"

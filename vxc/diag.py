@@ -246,6 +246,12 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(given) if more <= 1 else f"{', '.join(given[:LISTED])} and {more} more"
 
 
+def there_are(names: Iterable[str]) -> str:
+    """What names there are, as a way out where another was given."""
+    given = [f"`{name}`" for name in names]
+    return f"there {'are' if len(given) > 1 else 'is'} {listed(given) or 'none'}"
+
+
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A help line naming what was probably meant."""
     from difflib import get_close_matches  # once something is wrong

@@ -17,27 +17,29 @@ _PACKAGE = Path(__file__).parent
 # A wheel carries the folder inside the package; a checkout, installed or not, has it beside the package.
 FOLDER = next(folder for folder in (_PACKAGE / "grammar", _PACKAGE.parent / "grammar") if folder.is_dir())
 
+STARTS = {"vx": ["start", "expression"]}
+"""By grammar, the rules that a whole text may be of, where there are others than `start`."""
+
 
 def parser(name: str, callbacks: object) -> lark.Lark:
     """The parser for `grammar/NAME.lark` that calls the method of `callbacks` named as each rule it reduces.
 
     `callbacks` is without state and its class is found by its module and name. Every symbol is passed, None for an
-    absent optional one.
+    absent optional one. Of several `STARTS`, its `parse` is told which.
     """
-    text = _grammar(name)
     try:
         table = (FOLDER / f"{name}.table").read_bytes()
     except FileNotFoundError:
-        return _build(text, callbacks)
+        return _build(name, callbacks)
     made_from, _, data = table.partition(b"\n")
-    return lark.Lark.load(io.BytesIO(data)) if made_from == stamp(name, callbacks) else _build(text, callbacks)
+    return lark.Lark.load(io.BytesIO(data)) if made_from == stamp(name, callbacks) else _build(name, callbacks)
 
 
 def write_table(name: str, callbacks: object) -> Path:
     """Writes the table that `parser(name, callbacks)` will load."""
-    text, path = _grammar(name), FOLDER / f"{name}.table"
+    path = FOLDER / f"{name}.table"
     data = io.BytesIO()
-    _build(text, callbacks).save(data)
+    _build(name, callbacks).save(data)
     path.write_bytes(stamp(name, callbacks) + b"\n" + data.getvalue())
     return path
 
@@ -45,7 +47,7 @@ def write_table(name: str, callbacks: object) -> Path:
 def stamp(name: str, callbacks: object) -> bytes:
     """A digest of everything the table depends on."""
     owner = type(callbacks)
-    made_from = f"{lark.__version__}\n{owner.__module__}.{owner.__qualname__}\n{_grammar(name)}"
+    made_from = f"{lark.__version__}\n{owner.__module__}.{owner.__qualname__}\n{_starts(name)}\n{_grammar(name)}"
     return hashlib.sha256(made_from.encode()).hexdigest().encode()
 
 
@@ -53,5 +55,10 @@ def _grammar(name: str) -> str:
     return (FOLDER / f"{name}.lark").read_text(encoding="utf-8")
 
 
-def _build(text: str, callbacks: object) -> lark.Lark:
-    return lark.Lark(text, parser="lalr", keep_all_tokens=True, maybe_placeholders=True, transformer=callbacks)
+def _starts(name: str) -> list[str]:
+    return STARTS.get(name, ["start"])
+
+
+def _build(name: str, callbacks: object) -> lark.Lark:
+    options = {"keep_all_tokens": True, "maybe_placeholders": True, "transformer": callbacks}
+    return lark.Lark(_grammar(name), parser="lalr", start=_starts(name), **options)

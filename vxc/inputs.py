@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from vxc.runtime.generate import generate
 
 Number = int | float | bool
 _SIZE = 64  # of a dimension in a line that is suggested
+_MOST = 1 << 28  # elements of an array that nobody asked for
 
 
 @record
@@ -116,6 +118,16 @@ def shapes(
     own = _dims(kernel, {name: array.shape for name, array in arrays.items()})
     rest = {name: size for name, size in dims.items() if name not in own}
     return bind_shapes(replace(kernel, params=tuple(map(allocated, kernel.params))), given, scalars, rest).shapes
+
+
+def made_up(kernel: TypedKernel) -> Example | None:
+    """An example of random numbers where all sizes are known, and none that decides where or how long it works: it takes floats alone."""
+    taken = [p for p in kernel.params if not isinstance(p, Array) or p.mode != "out"]
+    if kernel.dims or not all(isinstance(p, Array) and p.dtype.is_float for p in taken):
+        return None
+    sizes = shapes(kernel, {}, {}, {}, {array.name for array in taken})
+    fits = all(prod(sizes[array.name]) <= _MOST for array in kernel.arrays)
+    return Example(tuple((array.name, "rand", array.dtype, sizes[array.name], ()) for array in taken), (), kernel.span) if fits else None
 
 
 def example_line(kernel: TypedKernel) -> str:

@@ -15,8 +15,8 @@ RECORD = ROOT / "tools" / "results" / "bench.jsonl"
 HERE = Path(__file__).parent
 # What decides what a peer runs, beside its own version.
 FILES = {
-    "copy": ("triton_kernels.py", "triton_text.py"), "torch": ("peers.py",), "inductor": ("peers.py",), "cupy": ("cupy_kernels.py",),
-    "triton": ("triton_kernels.py", "triton_text.py"), "reference": ("reference.py",),
+    "torch": ("peers.py",), "inductor": ("peers.py",), "cupy": ("peers.py", "cupy_kernels.py"), "reference": ("reference.py",),
+    **dict.fromkeys(("copy", "triton"), ("peers.py", "triton_kernels.py", "triton_text.py")),
 }  # fmt: skip
 CALLS = {
     "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/front_text.py", "api/libraries.py", "api/prepared.py")),

@@ -18,6 +18,7 @@ PROGRAMS = 1024  # that sums along columns are cut into, of no less than PART ro
 PART = 1024
 Size = Callable[[int], Any]  # how the length of a row is given to a kernel: as a number, or as part of its text
 Call = Callable[..., torch.Tensor]
+Meta = dict[str, int]  # by name, what a kernel is compiled for
 _compiles_only = False
 
 
@@ -53,7 +54,7 @@ def copy(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def _blocks(count: int) -> Callable[[dict[str, int]], tuple[int]]:
+def _blocks(count: int) -> Callable[[Meta], tuple[int]]:
     return lambda meta: (triton.cdiv(count, meta["BLOCK"]),)
 
 
@@ -90,7 +91,10 @@ def by_rows(kernel: Any, size: Size, *numbers: float) -> Call:
 
     def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         y = torch.empty_like(x)
-        grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]),)  # noqa: E731
+
+        def grid(meta: Meta) -> tuple[int]:
+            return (triton.cdiv(x.shape[0], meta["ROWS"]),)
+
         _start(kernel, grid, x, *others, y, x.shape[0], size(x.shape[1]), *numbers, BLOCK=triton.next_power_of_2(x.shape[1]))
         return y
 
@@ -103,7 +107,10 @@ def folded(kernel: Any, size: Size) -> Call:
     def call(*inputs: torch.Tensor) -> torch.Tensor:
         rows, columns = inputs[0].shape
         padded, s = triton.next_power_of_2(columns), torch.empty(rows, device=inputs[0].device)
-        grid = lambda meta: (triton.cdiv(rows, meta["SIZE"] // min(meta["WIDTH"], padded)),)  # noqa: E731
+
+        def grid(meta: Meta) -> tuple[int]:
+            return (triton.cdiv(rows, meta["SIZE"] // min(meta["WIDTH"], padded)),)
+
         _start(kernel, grid, *inputs, s, rows, size(columns), PADDED=padded)
         return s
 
@@ -136,7 +143,10 @@ def colsum(size: Size) -> Call:
 
 def transpose(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
-    grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"]))  # noqa: E731
+
+    def grid(meta: Meta) -> tuple[int, int]:
+        return triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"])
+
     _start(text.transpose, grid, x, y, *x.shape)
     return y
 
@@ -145,7 +155,10 @@ def dequant_u4(b: torch.Tensor) -> torch.Tensor:
     """u8[N//my, K//mk, my, mk//2] to f16[N, K]."""
     n, k, my, half = b.shape
     w = torch.empty(n * my, k * 2 * half, dtype=torch.float16, device=b.device)
-    grid = lambda meta: (n, triton.cdiv(k * half, meta["BYTES"]))  # noqa: E731
+
+    def grid(meta: Meta) -> tuple[int, int]:
+        return n, triton.cdiv(k * half, meta["BYTES"])
+
     _start(text.dequant_u4, grid, b, w, w.shape[1], MY=my, HALF=half)
     return w
 

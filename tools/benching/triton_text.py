@@ -7,6 +7,7 @@ Numbers are f32 inside. Sizes and strides are of the arrays: x[rows, columns] in
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import triton
@@ -22,7 +23,7 @@ def _tuned(configs: list[triton.Config], keep: Callable[..., bool] | None = None
 
     def decorate(kernel: Any) -> Any:
         sizes = [name for name in kernel.arg_names if name in ("count", "rows", "columns")]
-        clock = lambda call, quantiles: do_bench(call, warmup=2, rep=8, quantiles=quantiles)  # noqa: E731
+        clock = partial(do_bench, warmup=2, rep=8)
         return triton.autotune(configs, sizes, prune_configs_by={"early_config_prune": kept}, do_bench=clock)(kernel)
 
     return decorate

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from vxc.analysis.forms import MAX_TERMS, Atom, Call, Digit, Form, Unknown, call, form, manageable
+from vxc.analysis.forms import MAX_TERMS, Atom, Call, Form, call, form, manageable
 from vxc.analysis.ranges import Ranges
+from vxc.analysis.wrapping import wrapped
 from vxc.dtypes import BOOL, I64, DType
 from vxc.ir.facts import trip_count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
@@ -164,8 +165,6 @@ class _Walk:
             self._extent(buffer)
             least.update({u: 0 for f in self.extents[buffer.name] for u in f.unknowns if isinstance(u, Atom) and f == form(u)})
         self.ranges = self.outermost = Ranges({}, least)
-        values = (*kernel.params, *(inst.result for inst in kernel.insts))
-        self.wide = {x.name for x in values if isinstance(x, Value) and x.dtype.bits == 64 and Atom(x.name) not in least}
 
     def run(self) -> KernelFacts:
         insts = self.kernel.insts
@@ -268,22 +267,21 @@ class _Walk:
 
     def _arithmetic(self, inst: Inst, args: list[Form]) -> Form:
         dtype = inst.result.dtype
-        rule = None if inst.op in _DIGITS and self._may_wrap(inst.op, *args) else _RULES.get(inst.op)
+        rule = None if inst.op in _DIGITS and self._other_digits(inst) else _RULES.get(inst.op)
         f = rule(self.ranges, *args) if rule and dtype is not BOOL else None
         if f is not None and (dtype is I64 and inst.operands[0].dtype is not BOOL and inst.op != "cast" or self._fits(f, dtype, inst)):
             return f
         return call(inst.op, args, dtype if inst.op == "cast" else inst.operands[-1].dtype)
 
-    def _may_wrap(self, op: str, f: Form, by: Form) -> bool:
-        """Whether digits of `f` may be those of another number, for it is a sum of anything that 64 bits hold; last bits are its own."""
-        bits = op == "mod" and by.value is not None and by.value > 0 and by.value & (by.value - 1) == 0
-        return not bits and len(f.terms) > 1 and any(map(self._is_wide, f.unknowns))
+    def _other_digits(self, inst: Inst) -> bool:
+        """Whether the digits of a number may be none of its form, for it may have wrapped; its last bits are."""
+        number, by = inst.operands
+        bits = inst.op == "mod" and type(by) is Const and by.value > 0 and by.value & (by.value - 1) == 0
+        return not bits and type(number) is Value and number.name in self.wrapped
 
-    def _is_wide(self, u: Unknown) -> bool:
-        if isinstance(u, Atom):
-            return u.name in self.wide and u not in self.ranges.bounds
-        parts = (u.arg,) * (u.kind == "div") if isinstance(u, Digit) else u.args if u.dtype.bits == 64 else ()
-        return any(self._is_wide(x) for part in parts for x in part.unknowns)
+    @cached_property
+    def wrapped(self) -> frozenset[str]:
+        return wrapped(self.kernel)
 
     def _fits(self, f: Form, dtype: DType, inst: Inst) -> bool:
         """Whether the exact result is certainly a value of the dtype, so that nothing wraps."""

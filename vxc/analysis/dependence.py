@@ -23,7 +23,7 @@ from itertools import combinations_with_replacement, permutations
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.comparisons import AT_LEAST_0, comparisons
-from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split
+from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, content, form, gather, split, text_of
 from vxc.analysis.ranges import Ranges
 from vxc.record import record
 
@@ -286,4 +286,4 @@ def _moduli(e: Form) -> list[Form]:
     """Numbers and dimensions that divide some of the terms."""
     numbers = {abs(c) for m, c in e.terms if m and abs(c) > 1}
     factors = {u for m, _ in e.terms if len(m) > 1 for u in m if isinstance(u, Atom) and not u.side and u != DISTANCE}
-    return [form(n) for n in sorted(numbers)] + [form(u) for u in sorted(factors, key=str)]
+    return [form(n) for n in sorted(numbers)] + [form(u) for u in sorted(factors, key=text_of)]

@@ -9,6 +9,7 @@ named tuples, which hash and compare without a line of Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from math import gcd
 from operator import is_
 from typing import NamedTuple, Union
@@ -17,6 +18,7 @@ from vxc.dtypes import I64, DType
 from vxc.record import value
 
 MAX_TERMS, MAX_DEGREE, MAX_DEPTH, MAX_COEFFICIENT = 24, 4, 6, 1 << 40  # beyond these a value is just an unknown
+KEPT = 1 << 12  # forms of one unknown or number, and texts of unknowns, that are remembered
 
 
 class Atom(NamedTuple):
@@ -127,7 +129,7 @@ class Form:
         terms: dict[Monomial, int] = {}
         for m, c in self.terms:
             for n, d in other.terms:
-                product = tuple(sorted((*m, *n), key=str)) if m and n else m or n
+                product = tuple(sorted((*m, *n), key=text_of)) if m and n else m or n
                 terms[product] = terms.get(product, 0) + c * d
         return Form.of(terms)
 
@@ -176,11 +178,20 @@ ZERO = Form(frozenset())
 
 
 def form(value: Form | Unknown | int) -> Form:
-    if isinstance(value, Form):
-        return value
+    return value if type(value) is Form else _alone(value)
+
+
+@lru_cache(KEPT)
+def _alone(value: Unknown | int) -> Form:
     if isinstance(value, int):
         return Form(frozenset([((), value)])) if value else ZERO
     return Form(frozenset([((value,), 1)]))
+
+
+@lru_cache(KEPT)
+def text_of(unknown: Unknown) -> str:
+    """What unknowns are put in order by."""
+    return str(unknown)
 
 
 def atoms_of(unknown: Unknown) -> Iterator[Atom]:
@@ -234,7 +245,7 @@ def split(f: Form, by: Form) -> tuple[Form, Form]:
 
 def gather(f: Form) -> Form:
     """Rewrite k*d*(e // d) + k*(e % d) to k*e wherever both digits are there."""
-    for u in sorted((u for u in f.unknowns if isinstance(u, Digit) and u.kind == "mod"), key=str):
+    for u in sorted((u for u in f.unknowns if isinstance(u, Digit) and u.kind == "mod"), key=text_of):
         k = dict(f.terms).get((u,), 0)
         high = digit("div", u.arg, u.by) * u.by * k
         if k and high.terms <= f.terms:

@@ -171,7 +171,13 @@ def _shifted(o: Offsets, a: Operand, b: Operand) -> Form | None:
     return o.form(a) * (1 << b.value) if type(b) is Const and 0 <= b.value < 40 else None
 
 
+def _same(o: Offsets, a: Operand) -> Form | None:
+    """A cast of what i64 holds as it is: an unknown of another type is unknown as such."""
+    return o.form(a) if a.dtype.is_int and I64.min <= a.dtype.min and a.dtype.max <= I64.max else None
+
+
 _RULES = {
+    "cast": _same,
     "add": lambda o, a, b: o.form(a) + o.form(b),
     "sub": lambda o, a, b: o.form(a) - o.form(b),
     "mul": lambda o, a, b: o.form(a) * o.form(b),

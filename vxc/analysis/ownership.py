@@ -242,7 +242,9 @@ class Ownership:
             return Foreign("an index depends on more than the loops over threads")
         if number.max() >= len(where.thread) or number.min() < 0:
             return Foreign("an index may lie outside of it")
-        if [run.where for run in runs.loops] == [where] and np.array_equal(number, np.arange(len(number))):
+        around = runs.loops[0].where
+        alike = len(runs.loops) == 1 and (around is where or around.same(where))
+        if alike and np.array_equal(number, np.arange(len(number))):
             return _by_digits(runs.loops[0])
         element = number.take(runs.iterations)
         exists = np.broadcast_to(runs.exists, element.shape)

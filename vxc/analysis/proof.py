@@ -7,11 +7,12 @@ away as often as it removes an unknown; a minimum, maximum or choice is split in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from vxc.analysis.comparisons import AT_LEAST_0, NO_CHOICES, Choices, comparisons
-from vxc.analysis.forms import Call, Digit, Form, call, form, gather, manageable
+from vxc.analysis.forms import Call, Digit, Form, call, form, gather, manageable, text_of
 from vxc.analysis.ranges import Ranges
-from vxc.record import record, state
+from vxc.record import state
 
 _GOALS = 150  # tried for each depth before giving up
 DEPTHS = (1, 2, 4, 7)  # replacements one after another: short proofs first
@@ -20,8 +21,7 @@ QUICK = DEPTHS[:2]  # where what is not proved costs little, and proofs are look
 Facts = tuple[Form, ...]  # forms that are not negative
 
 
-@record
-class Goal:
+class Goal(NamedTuple):
     """A form, to be shown not to be negative where none of `facts` is."""
 
     form: Form
@@ -70,7 +70,7 @@ def _proved(goal: Goal, ranges: Ranges, budget: _Budget, depth: int, seen: set[G
 def _weaker(goal: Goal, ranges: Ranges) -> Iterator[tuple[Goal, ...]]:
     """Goals that together show this one."""
     f, facts = goal.form, goal.facts
-    for u in sorted(f.unknowns, key=str):
+    for u in sorted(f.unknowns, key=text_of):
         k = f.coefficient(u)
         if k is None:
             continue
@@ -85,7 +85,7 @@ def _weaker(goal: Goal, ranges: Ranges) -> Iterator[tuple[Goal, ...]]:
 def _multiples(f: Form, g: Form, ranges: Ranges) -> Iterator[Form]:
     """How often to take g from f so that an unknown goes: not negative."""
     both = g.unknowns & f.unknowns
-    for u in sorted(both, key=str) if len(both) > 1 else both:
+    for u in sorted(both, key=text_of) if len(both) > 1 else both:
         there, here = f.coefficient(u), g.coefficient(u)
         if there is None or here is None or not here.value:
             continue

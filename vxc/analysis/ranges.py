@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, digit, form, split
+from vxc.analysis.forms import ZERO, Atom, Call, Digit, Form, Unknown, atoms_of, digit, form, split, text_of
 from vxc.record import record
 
 _STEPS = 64  # unknowns eliminated before giving up
@@ -91,7 +91,7 @@ class Ranges:
     def _quotient_node(self, rest: Form, b: Form) -> Form:
         """(k + x // c) // b is (k * c + x) // (c * b)."""
         digits = (m[0] for m, c in rest.terms if c == 1 and len(m) == 1 and isinstance(m[0], Digit) and m[0].kind == "div")
-        inner = next((u for u in sorted(digits, key=str) if self.positive(u.by)), None)
+        inner = next((u for u in sorted(digits, key=text_of) if self.positive(u.by)), None)
         if inner is None:
             return digit("div", rest, b)
         return self.floordiv((rest - form(inner)) * inner.by + inner.arg, inner.by * b)
@@ -114,7 +114,7 @@ class Ranges:
             return next((u for u in reversed(self.bounds) if u in indices), indices[0]) if len(indices) > 1 else indices[0]
         depth = max([u.depth for u in varying or nodes], default=0)
         deepest = [u for u in varying or nodes if u.depth == depth]
-        return max(deepest, key=str) if len(deepest) > 1 else deepest[0] if deepest else None
+        return max(deepest, key=text_of) if len(deepest) > 1 else deepest[0] if deepest else None
 
     def _eliminate(self, f: Form, u: Unknown) -> Form | None:
         """A form nowhere above `f` and without `u`."""

@@ -7,7 +7,7 @@ as aligned: the wide form of a kernel is looked at, at a block that lies inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,36 +36,40 @@ class SharedAccess:
     weight: float
 
 
+_Place = tuple[Buffer, tuple[Operand, ...], int]  # an array, indices or an offset, so many elements
+
+
 def shared_accesses(kernel: Kernel) -> list[SharedAccess]:
     """In program order, those whose elements are known."""
     with np.errstate(all="ignore"):
         return _Walk(kernel).run()
 
 
-def _places(inst: Inst) -> list[tuple[Buffer, tuple[Operand, ...], int]]:
+def _places(inst: Inst) -> list[_Place]:
     """The shared arrays that an instruction accesses, with the indices (or the offset) and how many elements."""
     if inst.op in ("move", "move.async"):
         found = [(inst.operands[k], inst.operands[k + 1 : k + 2], inst.attr("width")) for k in (0, 2)]
-    elif OPS[inst.op].access and inst.operands[0].shape:
+    elif inst.operands[0].shape:
         found = [(inst.operands[0], inst.operands[1 : 1 + len(inst.operands[0].shape)], 1)]
     else:
         return []
     return [place for place in found if place[0].space == "shared"]
 
 
-def _asked(insts: Sequence[Inst]) -> set[str]:
-    """Names of the values that say which shared elements are accessed, by whom and how often."""
+def _asked(insts: Sequence[Inst], places: Mapping[int, Sequence[_Place]]) -> set[str]:
+    """Names of the values that say which shared elements are accessed, at these positions, by whom and how often."""
     asked: set[str] = set()
     holds = [False]  # of each region around: whether a shared array is accessed in it
-    for inst in reversed(insts):
+    for at in reversed(range(len(insts))):
+        inst = insts[at]
         operands: Sequence[Operand] = ()
         if inst.op == "end":
             holds.append(False)
         elif OPS[inst.op].opens:
             if holds.pop():
                 holds[-1], operands = True, inst.operands
-        elif places := _places(inst):
-            holds[-1], operands = True, [x for _, indices, _ in places for x in indices]
+        elif at in places:
+            holds[-1], operands = True, [x for _, indices, _ in places[at] for x in indices]
         elif inst.result is not None and inst.result.name in asked:
             operands = inst.operands
         if operands:
@@ -77,7 +81,10 @@ class _Walk:
     """The walk's state: values by name, and who runs the innermost region and how often."""
 
     def __init__(self, kernel: Kernel):
-        self.insts, self.asked = kernel.insts, _asked(kernel.insts)
+        self.insts = kernel.insts
+        places = {at: _places(inst) for at, inst in enumerate(self.insts) if OPS[inst.op].access}
+        self.places = {at: found for at, found in places.items() if found}
+        self.asked = _asked(self.insts, self.places)
         threads = kernel.attr("threads")
         self.threads = np.arange(-(-threads // WARP) * WARP)
         self.mask = np.broadcast_to(self.threads < threads, (SAMPLES, self.threads.size))
@@ -108,7 +115,7 @@ class _Walk:
                     self.mask = self.mask & taken
                 runs = self.mask.any()
             elif runs:
-                found += self._accesses(at, inst)
+                found += self._accesses(at) if at in self.places else ()
                 self._define(inst)
         return found
 
@@ -145,9 +152,9 @@ class _Walk:
             if all(x is not None for x in operands) and all(d.is_int or d is BOOL for d in kinds):
                 self.values[inst.result.name] = _apply(inst, operands)
 
-    def _accesses(self, at: int, inst: Inst) -> list[SharedAccess]:
+    def _accesses(self, at: int) -> list[SharedAccess]:
         found = []
-        for buffer, indices, width in _places(inst):
+        for buffer, indices, width in self.places[at]:
             values = [self.get(x) for x in indices]
             if any(x is None for x in values):
                 continue

@@ -35,13 +35,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 
-from vxc.analysis.far import far
 from vxc.analysis.forms import Atom, Form, Unknown, digit, form
 from vxc.analysis.offsets import Offsets, merge
 from vxc.analysis.thread_loop import MEMORY, ThreadLoop, meets_shared, quotient_of, shift_of, slice_of
 from vxc.analysis.wide_loop import Missed, Run, Shift, Size, WideLoop, Widths, in_vain
+from vxc.analysis.wrapping import Wrapping
 from vxc.dtypes import I64
-from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Value
+from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel, Operand, Value
 from vxc.ir.narrow import Reason
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
@@ -77,7 +77,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
     offsets = Offsets.of(kernel.params)
     found = Widths(offsets)
     regions = Regions.of(kernel.insts)
-    wrapped = far(kernel) if any(inst.op in _DIGITS for inst in kernel.insts) else frozenset()
+    wrapping = Wrapping(kernel)
     done = 0  # where what is before has its forms
     for at, inst in enumerate(kernel.insts):
         if at < done:
@@ -94,7 +94,7 @@ def vector_widths(kernel: Kernel, distinct: bool) -> Widths:
             for other in inside:
                 offsets.define(other)
             done = regions.end[at]
-            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found, wrapped).widened(distinct)
+            wide = _Finder(ThreadLoop(kernel.insts, regions, offsets, at, count), found, wrapping).widened(distinct)
             if wide:
                 found.loops[at] = wide
     if found.two_forms:
@@ -109,8 +109,8 @@ def _by_address(run: Run) -> Run:
 class _Finder:
     """Finds the runs of one loop, and adds what they count on to `found`."""
 
-    def __init__(self, loop: ThreadLoop, found: Widths, far: frozenset[str]):
-        self.loop, self.found, self.insts, self.offsets, self.far = loop, found, loop.insts, loop.offsets, far
+    def __init__(self, loop: ThreadLoop, found: Widths, wrapping: Wrapping):
+        self.loop, self.found, self.insts, self.offsets, self.wrapping = loop, found, loop.insts, loop.offsets, wrapping
         self.quotients = dict(self._quotients())
 
     def widened(self, distinct: bool) -> WideLoop | None:
@@ -290,7 +290,8 @@ class _Finder:
         used += [x for run in runs if run.within for x in run.indices]
         found = {i for i in slice_of(self.insts, loop.regions, loop.at, used) if self._goes_on(i)}
         found |= {i for run in runs for i in run.within}
-        for by in (self.insts[i].operands[1] for i in found):
+        for number, by in (self.insts[i].operands for i in found):
+            self.found.near.update(dict.fromkeys(self._near(number) or ()))
             if type(by) is Value:
                 merge(self.found.least, {by.name: loop.count})
         return tuple(sorted(found))
@@ -298,7 +299,7 @@ class _Finder:
     def _goes_on(self, at: int) -> bool:
         """Whether a division is of consecutive numbers by what is no less than their count; powers of two are as cheap as they are.
 
-        A sum that may wrap gives numbers that are not consecutive: with a scalar near 2**63, as in (i + s) % N.
+        A sum that may wrap gives numbers that are not consecutive: with a scalar near 2**63, as in (i + s) % N. So scalars are tested.
         """
         inst, loop = self.insts[at], self.loop
         by = inst.operands[1] if inst.op in _DIGITS else None
@@ -306,8 +307,13 @@ class _Finder:
             divides = by.dtype is I64 and by.value >= loop.count and (loop.dealt or by.value & (by.value - 1))
         else:
             divides = type(by) is Value and by.name in self.offsets.params
-        divides = divides and getattr(inst.operands[0], "name", "") not in self.far
-        return bool(divides) and loop.first(self.offsets.form(inst.operands[0])) is not None and loop.computable(inst.operands)
+        if not divides or loop.first(self.offsets.form(inst.operands[0])) is None or not loop.computable(inst.operands):
+            return False
+        return self._near(inst.operands[0]) is not None
+
+    def _near(self, number: Operand) -> tuple[str, ...] | None:
+        """The scalars that must be near 0 for consecutive sums to be consecutive numbers; None where that is not enough."""
+        return self.wrapping.near(number, (a.name for a in self.offsets.form(number).atoms()))
 
     def _quotients(self) -> Iterator[tuple[Unknown, int]]:
         """The quotients of such divisions in a loop that deals out, and one division each."""

@@ -101,7 +101,8 @@ class Missed:
 @state
 class Widths:
     """What is found in one kernel, and what it tests for it. `aligned`: buffer -> bytes that it must begin at a multiple of; `divides`:
-    parameter -> what must divide it; `least`: parameter -> what it must be at least. `offsets` has the forms of all its values.
+    parameter -> what must divide it; `least`: parameter -> what it must be at least; `near`: parameters that must be no further than NEAR
+    (`wrapping`) from 0. `offsets` has the forms of all its values.
     """
 
     offsets: Offsets
@@ -111,6 +112,7 @@ class Widths:
     aligned: dict[str, int] = field(default_factory=dict)
     divides: dict[str, int] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
+    near: dict[str, None] = field(default_factory=dict)
 
     @property
     def two_forms(self) -> bool:

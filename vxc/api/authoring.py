@@ -16,7 +16,7 @@ from vxc.api.errors import WrongTypeError, expect, translated
 from vxc.api.kernels import Kernel
 from vxc.api.specialise import Recipe
 from vxc.binding import brief
-from vxc.diag import Diagnostic, VxcError, listed, read_source
+from vxc.diag import Diagnostic, VxcError, listed, read_source, suggestion, there_are
 from vxc.frontend.selection import only
 from vxc.register_cap import register_cap
 from vxc.source import Source
@@ -31,7 +31,7 @@ class Module:
 
     def __getattr__(self, name: str) -> Kernel:
         if name not in self.__kernels:
-            raise AttributeError(f"{self.__source.name} has no kernel `{name}`: there is {listed(self.__kernels)}")
+            raise AttributeError(f"{self.__source.name} has no kernel `{name}`: {there_are(self.__kernels)}")
         return self.__kernels[name]
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
@@ -139,7 +139,7 @@ def _chosen(source: Source, name: str | None, target: str | Target | None, debug
         programs = [kernel.name for kernel in signatures(source)[0] if kernel.program]
         name = only(programs or list(found), source)
     if name not in found:
-        raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=f"there is {listed(found)}"))
+        raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=suggestion(name, found, there_are(found))))
     return getattr(found, name)
 
 

@@ -13,7 +13,8 @@ from vxc.frontend import syntax
 from vxc.frontend.check import Typed, check
 from vxc.frontend.lower import lower
 from vxc.frontend.node import walk
-from vxc.frontend.parse import parse
+from vxc.frontend.parse import parse, parse_expression
+from vxc.frontend.signature import names_in
 from vxc.frontend.typed import Declare, Expr, Loop, Reduce, TypedKernel, Var
 from vxc.frontend.typed_walk import walk as walk_typed
 from vxc.ir.alignment import with_alignment
@@ -31,6 +32,13 @@ def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
     items = _parsed(source).items
     found = tuple(_signature(item, source.text) for item in items if isinstance(item, syntax.Kernel))
     return found, not any(isinstance(item, syntax.Import) for item in items)
+
+
+def expression(source: Source) -> tuple[str, list[tuple[int, int]]]:
+    """The text of an expression without what is around it, and where in that names of values stand. Raises `VxcError` E01xx."""
+    found = parse_expression(source)
+    start, end = found.span.start, found.span.end
+    return source.text[start:end], [(name.span.start - start, name.span.end - start) for name in names_in(found)]
 
 
 def foreign(source: Source) -> list[str]:
@@ -75,12 +83,12 @@ def _signature(kernel: syntax.Kernel, text: str) -> Signature:
 def _parameter(param: syntax.Param, text: str) -> Parameter:
     dims = tuple(dim.size.name if isinstance(dim.size, syntax.Name) else None for dim in param.type.dims)
     pitched = any(dim.stride is not None for dim in param.type.dims)
-    derived = any(not isinstance(dim.size, (syntax.Name, syntax.Number)) for dim in param.type.dims)
-    return Parameter(param.name, param.direction, param.type.name, dims, pitched, derived, text[param.span.start : param.span.end])
+    names = tuple(tuple(name.name for name in names_in(dim.size)) for dim in param.type.dims)
+    return Parameter(param.name, param.direction, param.type.name, dims, names, pitched, text[param.span.start : param.span.end])
 
 
 def _names(dims: Iterator[syntax.Dim]) -> frozenset[str]:
-    return frozenset(name.name for dim in dims for name in walk(dim) if isinstance(name, syntax.Name))
+    return frozenset(name.name for dim in dims for name in names_in(dim))
 
 
 def _row_dims(code: Typed) -> set[str]:

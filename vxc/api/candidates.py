@@ -11,7 +11,7 @@ from typing import Any
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.api.tune_refusals import guarded, shown, untunable
-from vxc.diag import listed, suggestion
+from vxc.diag import listed, suggestion, there_are
 from vxc.dtypes import DType
 from vxc.record import record
 
@@ -56,7 +56,7 @@ def _values(kernel: Signature, name: str, given: Any) -> tuple[Value, ...]:
     generics = dict(kernel.generics)
     if name not in generics and name not in KNOBS:
         known = [*generics, *KNOBS]
-        raise untunable(f"`{kernel.name}` has no generic `{name}`", suggestion(name, known, f"there is {listed(known)}"))
+        raise untunable(f"`{kernel.name}` has no generic `{name}`", suggestion(name, known, there_are(known)))
     if isinstance(given, (str, bytes, bytearray)) or not isinstance(given, Sequence) or not given:
         raise untunable(f"axis `{name}` is given {shown(given)}", f"give it the values to try, as in {name}=[64, 128]")
     values = [_generic(kernel, name, value) if name in generics else _knob(name, value) for value in given]

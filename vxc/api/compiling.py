@@ -1,9 +1,10 @@
 """From a kernel and what it is specialised to, to what can be launched: from the cache where it is there, else through the compiler.
 
-Three kinds of entries answer the questions of a call in turn, each named by all that its answer follows from; with machine code
+Kinds of entries that answer the questions of a call in turn, each named by all that its answer follows from; with machine code
 (`vxc.cuda.cached`) they make the first call in a process free of reading, checking and compiling where an earlier process has done it.
 
     source    a text                                          -> the signatures of its kernels
+    line      a text                                          -> the expression that it is, and where that has names
     rows      a text, a kernel, its generics                  -> which sizes become constants
     plan      a text, a kernel, a specialisation, a target    -> what launching needs of the plan, and the key of the machine code
 """
@@ -87,32 +88,47 @@ def _key(kind: str, recipe: Recipe, defines: tuple[tuple[str, Define], ...], *mo
 @lru_cache(maxsize=64)
 def signatures(source: Source) -> tuple[tuple[Signature, ...], bool]:
     """The kernels and programs of a text, and whether it is all there is to read. Raises `VxcError` E01xx."""
-    key = key_of("source", source.text) if store() else ""
-    found = _kept(key) if key else None
-    if found:
-        return tuple(map(of_plain, found["kernels"])), found["alone"]
-    with COLLECTOR.paused():
-        from vxc.api import building
 
+    def read(building: Any) -> dict[str, Any]:
         kernels, alone = building.signatures(source)
-    if key:
-        _keep(key, ", ".join(k.name for k in kernels), {"kernels": [plain(k) for k in kernels], "alone": alone})
-    return kernels, alone
+        return {"kernels": [plain(k) for k in kernels], "alone": alone}
+
+    key = key_of("source", source.text) if store() else ""
+    found = _once(key, lambda facts: ", ".join(k["name"] for k in facts["kernels"]), read)
+    return tuple(map(of_plain, found["kernels"])), found["alone"]
+
+
+@lru_cache(maxsize=64)
+def expression(source: Source) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """As `building.expression`."""
+
+    def read(building: Any) -> dict[str, Any]:
+        text, names = building.expression(source)
+        return {"text": text, "names": names}
+
+    key = key_of("line", source.text) if store() else ""
+    found = _once(key, lambda facts: facts["text"], read)
+    return found["text"], tuple((start, end) for start, end in found["names"])
 
 
 def _row_dims(recipe: Recipe, defines: tuple[tuple[str, Define], ...]) -> frozenset[str]:
     """Dimensions that become constants because rows or declared arrays have them."""
     key = _key("rows", recipe, defines) if recipe.alone and store() else ""
-    found = _kept(key) if key else None
-    if found:
-        return frozenset(found["rows"])
-    with COLLECTOR.paused():
-        from vxc.api import building
+    found = _once(key, lambda _: recipe.name, lambda building: {"rows": sorted(building.row_dims(recipe, dict(defines)))})
+    return frozenset(found["rows"])
 
-        rows = building.row_dims(recipe, dict(defines))
-    if key:
-        _keep(key, recipe.name, {"rows": sorted(rows)})
-    return rows
+
+def _once(key: str, about: Callable[[dict[str, Any]], str], read: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """What the cache has under the key, or what `read` finds by means of `building`, which it has from then on. "" is no key."""
+    found = _kept(key) if key else None
+    if found is None:
+        with COLLECTOR.paused():
+            from vxc.api import building
+
+            found = read(building)
+        if key:
+            _keep(key, about(found), found)
+    return found
 
 
 def _kept(key: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from vxc.api.compiling import Specialiser, signatures
 from vxc.api.dispatch import Dispatched
 from vxc.api.errors import WrongTypeError, expect, translated
 from vxc.api.kernels import Kernel
-from vxc.api.lines import Line, of_expressions
+from vxc.api.lines import Line
 from vxc.api.specialise import Recipe, dtype_of
 from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed
@@ -66,10 +66,6 @@ class Family(Calls):
         self._outputs = [name for name, _ in line.outputs]
         self._fits: dict[tuple, tuple[Calls, Mapping[str, tuple[Shape, Shape]], Mapping[str, Shape]]] = {}
         named = replace(recipe, source=Source(f"<{line.name}>", line.text(line.usual())))
-        try:
-            signatures(named.source)  # what is wrong with the expression is said at once
-        except VxcError as error:
-            raise VxcError(map(of_expressions, error.diagnostics)) from None
         super().__init__(named, line.signature.params, Specialiser(named, line.signature), target)
 
     def fitted(self, views: Mapping[str, ArrayView]) -> Fitted:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from vxc.api.broadcasting import (
     Form,
@@ -29,12 +28,14 @@ from vxc.api.broadcasting import (
     result_shape,
     spread,
 )
+from vxc.api.compiling import expression
 from vxc.api.signatures import Parameter, Signature
 from vxc.api.specialise import dtype_of
 from vxc.diag import Diagnostic, VxcError, suggestion
 from vxc.dtypes import DTYPES
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
+from vxc.source import Source
 
 # Partial results of an axis that is not the last. The default of 4 deals a column to 4 threads: timed by hand on an H200, 8192 x 8192 f32
 # took .102 ms with it and .075 with 32, f16 .092 and .053 (torch .082 and .053, a copy of half of it .068 and .037), 1000 x 1000 f32 .018
@@ -44,7 +45,27 @@ COLUMN_CHUNK = 32
 _INPUT = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*:\s*(?P<scalar>scalar\s+)?(?P<type>\w+)\s*")
 _OUTPUT = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)\s*:\s*)?(?P<type>\w+)\s*")
 _GENERIC = re.compile(r"[A-Z]\d*")
-_WORD = re.compile(r"\b([^\W\d]\w*)\b(?!\s*\()")  # no function's name
+
+
+@record
+class Expression:
+    """A text, and where in it names stand for values: (start, end) of each, in order."""
+
+    text: str
+    names: tuple[tuple[int, int], ...]
+
+    @property
+    def used(self) -> set[str]:
+        return {self.text[start:end] for start, end in self.names}
+
+    def at(self, places: Mapping[str, str]) -> str:
+        """With other texts for these names."""
+        parts, done = [], 0
+        for start, end in self.names:
+            name = self.text[start:end]
+            parts += [self.text[done:start], places.get(name, name)]
+            done = end
+        return "".join([*parts, self.text[done:]])
 
 
 @record
@@ -57,7 +78,7 @@ class Line:
     inputs: tuple[tuple[str, str], ...]
     scalars: frozenset[str]
     outputs: tuple[tuple[str, str], ...]
-    expressions: tuple[str, ...]
+    expressions: tuple[Expression, ...]
     op: str = ""
     axis: tuple[int, ...] | None = ()
     keepdims: bool = False
@@ -78,7 +99,7 @@ class Line:
         inputs = [(name, kind, "in", name not in self.scalars) for name, kind in self.inputs]
         every = [*inputs, *((name, kind, "out", True) for name, kind in self.outputs)]
         params = [
-            Parameter(name, mode, kind, (None,) * array, False, False, f"{'out ' * (mode == 'out')}{name}: {kind}{'[..]' * array}")
+            Parameter(name, mode, kind, (None,) * array, ((),) * array, False, f"{'out ' * (mode == 'out')}{name}: {kind}{'[..]' * array}")
             for name, kind, mode, array in every
         ]
         generics = tuple((name, "dtype") for name in self.generics)
@@ -108,7 +129,7 @@ class Line:
         """With a reduced loop, if of one element. The rows of one expression have the same dimensions, and one row there is at least."""
         if not any(loop.reduced for loop in found):
             return [*found, Loop(1, True, dict.fromkeys(self.arrays, 1))]
-        used = [name for name in self.arrays if any(name in _WORD.findall(text) for text in self.expressions)]
+        used = [name for name in self.arrays if any(name in one.used for one in self.expressions)]
         rows = {tuple(name in loop.strides for loop in found if loop.reduced) for name in used}
         whole = (True,) * sum(loop.reduced for loop in found)
         return found if whole in rows and all(row == whole or not any(row) for row in rows) else spread(found, self.arrays)
@@ -132,22 +153,20 @@ class Line:
         params = [f"{name}: {kind}{_listed(over[name], sizes, '1') if name in over else ''}" for name, kind in self.inputs]
         params += [f"out {name}: {kind}{_listed(kept, sizes, '1')}" for name, kind in self.outputs]
         places = {name: f"{name}{_listed(along, indices, '0')}" for name, along in over.items()}
+        taken = {name: places[name] for name in self.arrays}
         apart = f"@chunk({COLUMN_CHUNK}) " if rows and not form.reduced[-1] else ""
-        lines = [self._statement(places, name, apart, value) for (name, _), value in zip(self.outputs, self.expressions)]
+        values = (f"{apart}{self.op}({one.at(taken)})" if self.op else one.at(taken) for one in self.expressions)
+        lines = [f"{places[name]} = {value};" for (name, _), value in zip(self.outputs, values)]
         ranges = ", ".join(f"{indices[at]} in {sizes[at]}" for at in kept)
         body = " ".join(lines)
         generics = ", ".join(f"{name}: dtype" for name in self.generics)
         head = f"kernel {self.name}{f'<{generics}>' if generics else ''}({', '.join(params)})"
         return f"{head} {{\n    {f'parallel {ranges} {{ {body} }}' if ranges else body}\n}}\n"
 
-    def _statement(self, places: Mapping[str, str], output: str, order: str, expression: str) -> str:
-        inputs = set(self.arrays)
-        value = _WORD.sub(lambda m: places[m[1]] if m[1] in inputs else m[1], expression)
-        return f"{places[output]} = {f'{order}{self.op}({value})' if self.op else value};"
-
     def _free(self, letter: str) -> str:
         """A beginning of names that are no others here."""
-        said = " ".join([self.name, *self.expressions, *(word for pair in (*self.inputs, *self.outputs) for word in pair)])
+        words = (word for pair in (*self.inputs, *self.outputs) for word in pair)
+        said = " ".join([self.name, *(one.text for one in self.expressions), *words])
         while re.search(rf"\b{letter}\d*\b", said):
             letter += "_"
         return letter
@@ -189,34 +208,13 @@ def _check_apart(text: str, inputs: Sequence[str], outputs: Sequence[str]) -> No
             raise VxcError(Diagnostic("E0107", f"the signature `{text}` has two parameters of the name `{name}`", help=hint))
 
 
-def read_expressions(given: Sequence[str], outputs: int, signature: str) -> tuple[str, ...]:
-    """The expressions, one to an output, and each by itself. Raises `VxcError` E0107."""
+def read_expressions(given: Sequence[str], outputs: int, signature: str, name: str) -> tuple[Expression, ...]:
+    """The expressions of a kernel of this name, one to an output. Raises `VxcError` E01xx."""
     if len(given) != outputs:
         there = f"{outputs} output{'s' * (outputs != 1)}, and there {'is' if len(given) == 1 else 'are'} {len(given) or 'no'} expression"
         message = f"the signature `{signature}` has {there}{'s' * (len(given) != 1)}"
         raise VxcError(Diagnostic("E0107", message, help="give an expression for each output, as in ('x + y', 'x - y')"))
-    for one in given:
-        if not one.strip() or ";" in one:
-            message = f"the expression `{one}` has a `;`" if ";" in one else "an expression is empty"
-            raise VxcError(Diagnostic("E0107", message, help="write a value, as in 'x * y', and one for each output"))
-    return tuple(given)
-
-
-_SEMICOLONS = {
-    "found `;`": "found the end of the expression",
-    "expected `;`": "expected the end of the expression",
-    ", or remove `;`": "",
-    "write `;` here, or remove": "remove",
-    "end the statement with `;`": "end the expression here",
-}
-
-
-def of_expressions(found: Diagnostic) -> Diagnostic:
-    """A finding in the text of a line as one in its expressions, which are followed by a `;` and have none."""
-    message, help = found.message, found.help
-    for said, meant in _SEMICOLONS.items():
-        message, help = message.replace(said, meant), help.replace(said, meant)
-    return replace(found, message=message, help=help)
+    return tuple(Expression(*expression(Source(f"<{name}>", one))) for one in given)
 
 
 def _type(name: str) -> str:

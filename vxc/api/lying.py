@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
 from typing import Any
@@ -13,9 +12,6 @@ from vxc.dtypes import DTYPES, DType
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.target import VECTOR
-
-_COMMENT, _COMMA, _WORD = re.compile(r"#.*"), re.compile(r",(?![^()]*\))"), re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
-"""Of a declaration: a comment; a comma between dimensions, where calls are not nested; a name that is no function's."""
 
 
 @record
@@ -40,10 +36,10 @@ class Lying:
         """An output as it will be allocated; None where a size between rows, or its dtype, is not known."""
         named = {**sizes, **{name: n for name, n in self.known.items() if type(n) is int}}
         dtype = DTYPES.get(param.dtype) or self.known.get(param.dtype)
-        rows = param.dims[1:]
-        if param.derived or not isinstance(dtype, DType) or any(name not in named for name in rows if name):
+        rows = tuple(zip(param.dims, param.names))[1:]
+        if not isinstance(dtype, DType) or any(name not in named for name, computed_of in rows if computed_of):
             return None
-        shape = (0, *(named[name] if name else 1 for name in rows))
+        shape = (0, *(named[name] if name else 1 for name, _ in rows))  # 1 divides whatever a number is
         return ArrayView(0, shape, row_major(shape), dtype, dtype.bytes, False, "cuda")
 
     @property
@@ -57,20 +53,10 @@ class Lying:
     def _steps(self, param: Parameter, view: ArrayView) -> Iterator[int]:
         """The strides between rows that are parameters of the plan, in elements."""
         if param.name not in self.strided and not param.pitched:
-            open_ = [d for d, names in enumerate(_names(param)) if d and not names <= self._constant]
+            open_ = [d for d, names in enumerate(param.names) if d and not self._constant.issuperset(names)]
             yield from (prod(view.shape[d:]) for d in open_[-1:])
             return
         for extent, stride in zip(view.shape, view.strides):
             if extent <= 1 or abs(stride) != 1:
                 yield stride if extent > 1 else 1  # which stride a single row is said to have is the binding's choice
 
-
-def _names(param: Parameter) -> list[set[str]]:
-    """The names in each dimension. Of sizes that are computed the declaration is read, and where their commas are not clear, none is taken
-    for a constant.
-    """
-    if not param.derived:
-        return [{name} if name else set() for name in param.dims]
-    text = _COMMENT.sub("", param.text)
-    found = [set(_WORD.findall(part)) for part in _COMMA.split(text[text.find("[") + 1 : text.rfind("]")])]
-    return found if len(found) == len(param.dims) else [{name or ""} for name in param.dims]

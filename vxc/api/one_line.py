@@ -76,6 +76,6 @@ def _made(function: str, signature: Any, expression: Any, name: str, target: str
     for one in texts:
         expect(f"an `expression` of vxc.{function}", one, str, wanted)
     inputs, scalars, outputs = read_signature(signature)
-    line = Line(name, inputs, scalars, outputs, read_expressions(texts, len(outputs), signature), **more)
+    line = Line(name, inputs, scalars, outputs, read_expressions(texts, len(outputs), signature, name), **more)
     cap = register_cap(None)
     return OneLine(line, Recipe(Source("", ""), name, maxrregcount=cap, alone=True), arch_named(target))

@@ -10,16 +10,16 @@ from vxc.record import record
 @record
 class Parameter:
     """`mode` is 'in', 'out' or 'inout'; a scalar is 'in'. `dtype` may be the name of a generic. `dims` are the names that stand alone as
-    dimensions, None for any other dimension, () for a scalar; `derived` says that some are neither names nor numbers. `text` is as it is
-    declared.
+    dimensions, None for any other dimension, () for a scalar; `names` are those that each dimension is computed of, none of a number.
+    `text` is as it is declared.
     """
 
     name: str
     mode: str
     dtype: str
     dims: tuple[str | None, ...]
+    names: tuple[tuple[str, ...], ...]
     pitched: bool
-    derived: bool
     text: str
 
     @property
@@ -49,6 +49,8 @@ def plain(found: Signature) -> dict[str, Any]:
 
 def of_plain(data: dict[str, Any]) -> Signature:
     """What `plain` was given."""
-    params = tuple(Parameter(name, mode, dtype, tuple(dims), *more) for name, mode, dtype, dims, *more in data["params"])
+    params = tuple(
+        Parameter(*first, tuple(dims), tuple(map(tuple, names)), pitched, text) for *first, dims, names, pitched, text in data["params"]
+    )
     generics = tuple((name, kind) for name, kind in data["generics"])
     return Signature(data["name"], data["program"], generics, params, frozenset(data["sizes"]), frozenset(data["declared"]))

@@ -69,7 +69,7 @@ def command(settings: Settings, file: str, arguments: dict[str, str], seed: int,
     found = []
     for given in calls:
         if given.call is None:
-            note(f"{given.kernel.name}: there is no `example` line and no -a, so its sizes are not known")
+            note(f"{given.kernel.name}: there is no `example` line and no -a, so its arguments are not known")
             continue
         found.append(measured(cuda, given.compiled(), given.call))
         for said in given.notes:

@@ -26,7 +26,7 @@ from vxc.driver import Compiled
 from vxc.frontend.check import Typed, check
 from vxc.frontend.syntax import Module
 from vxc.frontend.typed import Array
-from vxc.inputs import Call, complete, example_line, generics_of, read_arguments, shapes
+from vxc.inputs import Call, complete, example_line, generics_of, made_up, read_arguments, shapes
 from vxc.record import record
 from vxc.runtime.arrays import CPU, ArrayView
 from vxc.source import Source
@@ -35,13 +35,14 @@ from vxc.source import Source
 @record
 class Called:
     """A kernel or program, a call of it (None: nothing gives it sizes), and for what it is compiled. `fixed` has the options by which
-    `vxc compile` fixes what was fixed for this call.
+    `vxc compile` fixes what was fixed for this call; `made_up` says that nobody gave its arrays.
     """
 
     kernel: Typed
     call: Call | None
     settings: Settings
     fixed: tuple[str, ...] = ()
+    made_up: bool = False
 
     def compiled(self) -> Compiled:
         return build(self.kernel, self.settings)
@@ -50,7 +51,8 @@ class Called:
     def notes(self) -> list[str]:
         """What is said of it where what was decided is shown."""
         with_ = f"{self.kernel.name}: compiled with {' '.join(self.fixed)}"
-        return [f"{with_}, as for a call from Python with these arrays; --dynamic leaves that open"] * bool(self.fixed)
+        said = [f"{self.kernel.name}: there is no `example` line and no -a: its arrays hold random numbers"] * self.made_up
+        return said + [f"{with_}, as for a call from Python with these arrays; --dynamic leaves that open"] * bool(self.fixed)
 
 
 def dynamic_option(command: Callable) -> Callable:
@@ -92,10 +94,12 @@ def no_inputs(kernel: Typed, way: str = "") -> VxcError:
 
 
 def called(kernel: Typed, module: Module, source: Source, settings: Settings, seed: int, dynamic: bool) -> Called:
-    """A kernel, called with what its example says; without one, it needs to have no arrays."""
-    if without_inputs(kernel):
+    """A kernel, called with what its example says; without one, with what can be made up, or not at all."""
+    example = made_up(kernel) if without_inputs(kernel) else kernel.example
+    if example is None and without_inputs(kernel):
         return Called(kernel, None, settings)
-    return _specialised(Called(kernel, complete(kernel, seed=seed), settings), module, source, dynamic)
+    given = Called(kernel, complete(replace(kernel, example=example), seed=seed), settings)
+    return replace(_specialised(given, module, source, dynamic), made_up=example is not kernel.example)
 
 
 def _specialised(given: Called, module: Module, source: Source, dynamic: bool) -> Called:

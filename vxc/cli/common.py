@@ -15,12 +15,12 @@ from typing import Any
 import click
 import numpy as np
 
-from vxc.diag import Diagnostic, VxcError, listed, read_source, render_all
+from vxc.diag import VxcError, read_source, render_all
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend.check import check, check_module, kernel_names, program_names
 from vxc.frontend.items import collect
 from vxc.frontend.parse import parse
-from vxc.frontend.selection import no_kernel
+from vxc.frontend.selection import no_kernel, only
 from vxc.frontend.syntax import Kernel, Module
 from vxc.frontend.typed import TypedKernel
 from vxc.interp.fresh import Outputs
@@ -177,17 +177,12 @@ def chosen(module: Module, source: Source, name: str | None) -> tuple[Kernel, So
     """The syntax of what to call, and the text that it is in: what -k names, else the only program, else the only kernel. Raises VxcError
     E0234.
     """
-    names = [name] if name is not None else program_names(module) or kernel_names(module)
-    if not names:
-        raise no_kernel(source)
-    if len(names) > 1:
-        text = f"{source.name} defines {listed(names)}"
-        raise VxcError(Diagnostic("E0234", text, help=f"say which one, as with -k {names[0]}"))
+    name = only(program_names(module) or kernel_names(module), source) if name is None else name
     items = collect(module, source)
     known = items.kernels | items.programs
-    if names[0] not in known:
-        check(module, source, names[0])  # says what is wrong with the name
-    return known[names[0]]
+    if name not in known:
+        check(module, source, name)  # says what is wrong with the name
+    return known[name]
 
 
 # ---- output ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from vxc.cli.common import Settings, is_ir, typed_kernels
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError, there_are
 from vxc.driver import Compiled, compile_ir, compile_typed
 from vxc.explain.resources import resources_of
 from vxc.frontend.parse import parse
@@ -39,8 +39,8 @@ def build_all(source: Source, settings: Settings, lang: str | None = None) -> li
     plans = [compile_ir(part, name, debug=settings.debug, maxrregcount=settings.maxrregcount) for part in plan_texts(source)]
     chosen = [c for c in plans if settings.kernel in (None, c.tile.name)]
     if not chosen:
-        known = listed(c.tile.name for c in plans)
-        raise VxcError(Diagnostic("E0234", f"{source.name} has no plan `{settings.kernel}`", help=f"there is {known}"))
+        known = there_are(c.tile.name for c in plans)
+        raise VxcError(Diagnostic("E0234", f"{source.name} has no plan `{settings.kernel}`", help=known))
     return chosen
 
 

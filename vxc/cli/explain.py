@@ -23,7 +23,8 @@ from vxc.explain.text import LEGEND, text
 def command(settings: Settings, file: str, arguments: dict[str, str], dynamic: bool) -> None:
     """Say what the compiler decided, line by line, and what it costs.
 
-    Memory accesses are counted by simulated threads, at the sizes of the example or of -a; of a large grid, in some blocks.
+    Memory accesses are counted by simulated threads, at the sizes of the example or of -a, or of -D where only floats are taken; of a
+    large grid, in some blocks.
     """
     source, module = read_module(file)
     calls = kernel_calls(module, source, settings, arguments, 0, dynamic)

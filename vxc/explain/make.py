@@ -14,7 +14,7 @@ from vxc.inputs import Call
 from vxc.pass_manager import Remark
 
 NO_NVRTC = ("E0601", "E0602")
-NO_SIZES = Measured(note="there is no `example` line and no -a: sizes, and so memory traffic, are not known")
+NO_SIZES = Measured(note="there is no `example` line and no -a: arguments, and so memory traffic, are not known")
 
 
 def explain(compiled: Compiled, call: Call | None) -> KernelExplanation:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Any, Union
 
-from vxc.diag import Diagnostic, VxcError, listed, suggestion
+from vxc.diag import Diagnostic, VxcError, suggestion, there_are
 from vxc.dtypes import DType
 from vxc.frontend import syntax
 from vxc.frontend.check_assign import ASSIGNMENTS
@@ -82,7 +82,7 @@ def check(
     if not known:
         raise no_kernel(source)
     if name not in known:
-        hint = suggestion(name, known, f"there is {listed(known)}")
+        hint = suggestion(name, known, there_are(known))
         raise VxcError(Diagnostic("E0234", f"{source.name} has no kernel `{name}`", help=hint))
     errors = items.errors + _unknown_defines(items, defines)
     checked, found = _checked(items, name, _standing(items, known[name][0], defines, stand_in), reduce_chunk, sampled=sampled)
@@ -145,7 +145,7 @@ def _unknown_defines(items: Items, defines: Defines) -> list[Diagnostic]:
     headers = [item for item, _ in (*items.kernels.values(), *items.programs.values())]
     known = {g.name for item in headers for g in item.generics}
     known |= {n.name for item in headers for p in item.params for d in p.type.dims for n in walk(d) if isinstance(n, syntax.Name)}
-    hint = f"there are {listed(sorted(known))}" if known else "the file has no generics or dimensions"
+    hint = there_are(sorted(known)) if known else "the file has no generics or dimensions"
     return [
         Diagnostic("E0229", f"`-D {name}`: nothing in the file is a generic or dimension of that name", help=suggestion(name, known, hint))
         for name in defines

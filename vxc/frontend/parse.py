@@ -1,4 +1,4 @@
-"""Parsing: a source becomes a `syntax.Module`, or diagnostics. `dump` prints a tree.
+"""Parsing: a source becomes a `syntax.Module`, or one expression, or diagnostics. `dump` prints a tree.
 
 After a mistake, reading goes on at the next item, so that every item of a file can report one.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from lark import Lark, TextSlice
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -15,7 +16,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from vxc import grammars
 from vxc.diag import Diagnostics, Label
 from vxc.frontend.build import Build, Fault
-from vxc.frontend.node import Node, fields
+from vxc.frontend.node import Expr, Node, fields
 from vxc.frontend.syntax import Module
 from vxc.frontend.syntax_errors import explain_character, explain_token
 from vxc.layout.text import LayoutTree
@@ -37,20 +38,41 @@ def parse(source: Source) -> Module:
     found = Diagnostics()
     items: list[Node] = []
     while start < len(text) and len(found.found) < _MOST_ERRORS:
-        try:
-            items += parser().parse(TextSlice(text, start, len(text)))
+        read = _read(text, start, "start")
+        if not isinstance(read, Fault):
+            items += read
             break
-        except Fault as error:
-            fault = error
-        except UnexpectedToken as error:
-            fault = explain_token(error, text, parser().terminals)
-        except UnexpectedCharacters as error:
-            fault = explain_character(error, text)
-        labels = tuple(Label(source, span, note) for span, note in fault.secondary)
-        found.add(fault.code, fault.message, source, fault.span, secondary=labels, help=fault.help)
-        start = fault.resume if fault.resume >= 0 else _next_item(text, fault.span.end)
+        _note(found, source, read)
+        start = read.resume if read.resume >= 0 else _next_item(text, read.span.end)
     found.raise_if_errors()
     return Module(Span(0, len(text)), source, tuple(items))
+
+
+def parse_expression(source: Source) -> Expr:
+    """The syntax tree of a source that is one expression. Raises VxcError with the first syntax error (E01xx)."""
+    found = Diagnostics()
+    read = _read(source.text, 0, "expression")
+    if isinstance(read, Fault):
+        _note(found, source, read)
+    found.raise_if_errors()
+    return read
+
+
+def _read(text: str, start: int, rule: str) -> Any:
+    """What the callback of a rule makes of the text from `start` on, or the first mistake in it."""
+    try:
+        return parser().parse(TextSlice(text, start, len(text)), rule)
+    except Fault as fault:
+        return fault
+    except UnexpectedToken as error:
+        return explain_token(error, text, parser().terminals, "file" if rule == "start" else rule)
+    except UnexpectedCharacters as error:
+        return explain_character(error, text)
+
+
+def _note(found: Diagnostics, source: Source, fault: Fault) -> None:
+    labels = tuple(Label(source, span, note) for span, note in fault.secondary)
+    found.add(fault.code, fault.message, source, fault.span, secondary=labels, help=fault.help)
 
 
 def _next_item(text: str, after: int) -> int:

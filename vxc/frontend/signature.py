@@ -7,7 +7,7 @@ from typing import Any
 
 from vxc.dtypes import I64, DType
 from vxc.frontend import dims, syntax
-from vxc.frontend.node import walk
+from vxc.frontend.node import Node, walk
 from vxc.frontend.scope import At, State, bind, dtype_named, fail
 from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Symbol
@@ -61,7 +61,7 @@ def _bind_dims(at: At, arrays: list[syntax.Param], defines: dict[str, Any]) -> t
     for part in (part for p in arrays for d in p.type.dims for part in (d.size, d.stride) if part is not None):
         if isinstance(part, syntax.Name) and not any(part is pitch for pitch in outermost):
             plain.add(part.name)
-        for name in _names(part):
+        for name in names_in(part):
             if at.scope.find(name.name) is None:
                 uses.setdefault(name.name, name)
     found, fixed = [], {}
@@ -82,8 +82,8 @@ def _bind_dims(at: At, arrays: list[syntax.Param], defines: dict[str, Any]) -> t
     return tuple(found), fixed
 
 
-def _names(expr: syntax.Expr) -> Iterator[syntax.Name]:
-    """The names of values in an expression."""
+def names_in(expr: Node) -> Iterator[syntax.Name]:
+    """The names of values in an expression, or a part of one."""
     functions = set()
     for node in walk(expr):
         if isinstance(node, syntax.Call):

@@ -41,13 +41,14 @@ _GROUPS = (
     ("", {"(", "["}),
     ("`=`", set(_ASSIGNMENTS)),
 )
-_TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"], "$END": []}
+_TERMINALS = {"NAME": ["a name"], "NUMBER": ["a number"], "STRING": ["a string"]}
 
 @record
 class Stuck:
-    """Where the parser stopped: the token, what stands on its stack, and the spellings it would have taken."""
+    """Where the parser stopped: the token, what stands on its stack, and the spellings it would have taken. `end` is that of the text."""
 
     text: str
+    end: str
     token: Token
     stack: tuple
     expected: frozenset[str]
@@ -85,19 +86,21 @@ class Stuck:
     @property
     def found(self) -> str:
         if self.token.type == "$END":
-            return "the end of the file"
+            return self.end
         return "a string" if self.token.type == "STRING" else f"`{self.token[:40]}`"
 
 
-def explain_token(error: UnexpectedToken, text: str, terminals: list[TerminalDef]) -> Fault:
-    """What is wrong where a token does not fit."""
-    spellings = _TERMINALS | {terminal.name: _spellings(terminal) for terminal in terminals if terminal.name not in _TERMINALS}
+def explain_token(error: UnexpectedToken, text: str, terminals: list[TerminalDef], whole: str) -> Fault:
+    """What is wrong where a token does not fit; the text is to be a `file` or an `expression` as a whole."""
+    end = f"the end of the {whole}"
+    spellings = {terminal.name: _spellings(terminal) for terminal in terminals}
+    spellings |= _TERMINALS | {"$END": [end] * (whole == "expression")}  # items may follow one another without end
     accepts = error.interactive_parser.accepts()
     expected = frozenset(word for name in accepts for word in spellings[name])
     token = error.token
     if token.type == "$END":
         token = Token("$END", "", len(text.rstrip()), end_pos=len(text.rstrip()))
-    stuck = Stuck(text, token, tuple(error.interactive_parser.parser_state.value_stack), expected)
+    stuck = Stuck(text, end, token, tuple(error.interactive_parser.parser_state.value_stack), expected)
     fault = next(fault for rule in _RULES if (fault := rule(stuck)))
     if fault.code in ("E0107", "E0108") and (instead := construct(text, token.start_pos)):
         fault.help = instead
@@ -139,7 +142,7 @@ def _next_item(stuck: Stuck) -> Fault | None:
 
 def _end_of_file(stuck: Stuck) -> Fault | None:
     if stuck.token.type == "$END" and stuck.unclosed:
-        return _never_closed(stuck, "before the end of the file", at(stuck.token), resume=len(stuck.text))
+        return _never_closed(stuck, f"before {stuck.end}", at(stuck.token), resume=len(stuck.text))
     return None
 
 
@@ -253,7 +256,9 @@ def _unexpected(stuck: Stuck) -> Fault:
     message, help = f"unexpected {stuck.found}", f"remove {stuck.found}"
     if 0 < len(found) <= 4:
         message = f"expected {_alternatives(found)}, found {stuck.found}"
-        help = f"write {_alternatives(found)} here" + (f", or remove {stuck.found}" if stuck.token.value else "")
+        written = [word for word in found if word != stuck.end]
+        if written:
+            help = f"write {_alternatives(written)} here" + (f", or {help}" if stuck.token.value else "")
     return Fault("E0107", message, at(stuck.token), _hint(stuck) or help, _reading(stuck))
 
 
@@ -297,6 +302,8 @@ def _hint(stuck: Stuck) -> str:
     word = next((w for w in (stuck.token.value, last, last + stuck.token.value, spelt) if w in TOKENS), None)
     if word is not None:
         return f"write {TOKENS[word]} instead of `{word}`"
+    if stuck.token.value in (",", ";") and stuck.end in stuck.expected:
+        return f"remove {stuck.found}; several expressions are texts of their own, as in ('x', 'x * x')"
     if stuck.token.value in _COMPARISONS and "||" in stuck.expected:
         return "comparisons do not chain: write `a < b && b < c`"
     if stuck.token.type == "NAME" and stuck.token.start_pos == stuck.before and stuck.text[stuck.before - 1].isdigit():

@@ -19,7 +19,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, listed, there_are
 from vxc.dtypes import DType
 from vxc.frontend.check import check, kernel_names, program_names
 from vxc.frontend.parse import parse
@@ -78,6 +78,11 @@ class Case:
 
     def call(self, kernel: TypedKernel | TypedProgram) -> Call:
         """The arguments. Raises VxcError E0708..E0710."""
+        taken = (p.name for p in kernel.params if not isinstance(p, Array) or p.mode != "out")
+        missing = [name for name in taken if name not in self.arguments]
+        if missing:
+            hint = "write one in front of the kernel, as `# run: N=5 a=0.5 x=rand:f32[5]`, with all that it takes"
+            raise VxcError(Diagnostic("E0708", f"no `run` line gives {listed(f'`{name}`' for name in missing)}", self.source, help=hint))
         return call(self.arguments, [d.name for d in kernel.dims], [p.name for p in kernel.params], self.seed)
 
     def fitted(self, kernel: TypedKernel | TypedProgram) -> Case:
@@ -137,8 +142,8 @@ def call(arguments: Mapping[str, str], dims: Collection[str], params: Collection
     """The values of the texts of a `run` line. Raises VxcError E0708 for a name that is no dimension or parameter, E0709, E0710."""
     for name in arguments:
         if name not in dims and name not in params:
-            known = ", ".join(dict.fromkeys([*dims, *params])) or "nothing"
-            raise VxcError(Diagnostic("E0708", f"there is no parameter or dimension `{name}`", help=f"there is {known}"))
+            known = dict.fromkeys([*dims, *params])
+            raise VxcError(Diagnostic("E0708", f"there is no parameter or dimension `{name}`", help=there_are(known)))
     values = {name: read_argument(text, name, None, seed=seed) for name, text in arguments.items()}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     numbers = {name: value for name, value in values.items() if name not in arrays}

@@ -42,7 +42,7 @@ UNREACHED = {
 def constructs(text: str, plans: Iterable[Plan] = ()) -> Counter[str]:
     """How often each construct occurs in a program, and each opcode in its plans, which are those after lowering and after each pass."""
     found: Counter[str] = Counter()
-    for node in _parser().parse(text).iter_subtrees():
+    for node in _parser().parse(text, "start").iter_subtrees():
         found.update(_names(node))
     for plan in plans:
         found.update(f"opcode {inst.op}@plan" for inst in plan.entries)

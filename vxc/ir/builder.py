@@ -6,9 +6,10 @@ changes a kernel makes a builder that reserves the names of the parameters and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, replace
+from functools import lru_cache
 from typing import Union
 
 from vxc.dtypes import BOOL, I64, DType
@@ -37,16 +38,14 @@ class Builder:
 
     def fresh(self, hint: str = "") -> str:
         """A name not used before: the hint, else hint.1, hint.2 ...; without a hint (or with a number) the next number."""
-        base, _, number = hint.rpartition(".")
-        if not number.isdecimal():
-            base = hint
+        base, used = _base(hint), self._used
         count = self._next.get(base, 0)
         name = _numbered(base, count)
-        while name in self._used:
+        while name in used:
             count += 1
             name = _numbered(base, count)
         self._next[base] = count + 1
-        self._used.add(name)
+        used.add(name)
         return name
 
     def at(self, loc: tuple[int, int] | None) -> Builder:
@@ -66,14 +65,12 @@ class Builder:
         table cannot tell the result's (conversions, `prefix`). `name` is a hint for the result's name, or, for an opcode without a
         result, its attribute of that name. Attributes that are None are left out.
         """
-        row = OPS[op]
-        fixed = _constants(op, operands)
-        if row.result == "none" and name:
-            attrs["name"] = name
-        result = None
-        if row.result != "none":
+        fixed, result = _constants(op, operands), None
+        if OPS[op].result != "none":
             result = Value(self.fresh(name), dtype or _result_dtype(op, fixed))
-        self.add(Inst(op, fixed, result, attributes(attrs), self.loc))
+        elif name:
+            attrs["name"] = name
+        self.insts.append(Inst(op, fixed, result, attributes(attrs) if attrs else (), self.loc))
         return result
 
     def linear(self, buffer: Buffer, indices: list[Scalar], lookup: Rewriter) -> Scalar:
@@ -151,6 +148,10 @@ class Rewriter:
         """What stands for an old operand in the copy."""
         return operand if type(operand) is Const else self.mapping.get(operand, operand)
 
+    def inside(self, more: Mapping[Value | Buffer, Operand]) -> Rewriter:
+        """One for what stands inside, which knows `more` too; what it maps itself is not known outside."""
+        return Rewriter(self.builder, {**self.mapping, **more})
+
     def copy(self, inst: Inst) -> Value | Buffer | None:
         """Append a copy of one instruction; gives its new result."""
         old = new = inst.result
@@ -164,7 +165,7 @@ class Rewriter:
                 new = replace(old, name=name, shape=shape)
         get = self.mapping.get
         operands = [x if type(x) is Const else get(x, x) for x in inst.operands]
-        self.builder.add(inst.over(operands, new))
+        self.builder.insts.append(inst.over(operands, new))
         if old is not None:
             self.mapping[old] = new
         return new
@@ -187,6 +188,13 @@ def _stored(value) -> Attr:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
+@lru_cache(1 << 12)
+def _base(hint: str) -> str:
+    """A hint without the number that may be behind it."""
+    base, _, number = hint.rpartition(".")
+    return base if number.isdecimal() else hint
+
+
 def _numbered(base: str, count: int) -> str:
     if not base:
         return str(count)
@@ -206,11 +214,11 @@ def _constants(op: str, operands: tuple) -> tuple[Operand, ...]:
             element = o.dtype
         elif common is None and kind in ("value", "same") and type(o) in _OPERANDS:
             common = o.dtype
-    expected = {"index": I64, "bool": BOOL, "value": common, "same": common, "elem": element}
     fixed = []
     for o, kind in zip(operands, kinds):
         if type(o) not in _OPERANDS:
-            dtype = expected.get(kind)
+            dtype = I64 if kind == "index" else BOOL if kind == "bool" else element if kind == "elem" else None
+            dtype = common if kind in ("value", "same") else dtype
             if dtype is None:
                 raise TypeError(f"{op}: the dtype of {o!r} is not known here; pass a Const")
             o = constant(o, dtype)

@@ -50,10 +50,12 @@ class Const:
             object.__setattr__(self, "value", NAN)
 
     def __eq__(self, other) -> bool:  # 0.0 and -0.0 differ, 1 and True and 1.0 differ, NaN equals NaN
-        return type(other) is Const and self.dtype is other.dtype and repr(self.value) == repr(other.value)
+        if type(other) is not Const or self.dtype is not other.dtype:
+            return False
+        return self.value is other.value or repr(self.value) == repr(other.value)
 
     def __hash__(self) -> int:
-        return hash((repr(self.value), self.dtype.name))
+        return hash(self.value)
 
     def __str__(self) -> str:
         """`3` is i64, `true` bool; any other carries its dtype: `0.5:f32`."""

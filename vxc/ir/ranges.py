@@ -47,9 +47,12 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
     }
     for inst in kernel.insts:
         value = inst.result
-        if not isinstance(value, Value) or value.dtype.is_float:
+        if type(value) is not Value or value.dtype.is_float:
             continue
-        if inst.op in indices:
+        if inst.op in _RANGES:
+            operands = [of(x) if type(x) is Const else found.get(x.name) for x in inst.operands]
+            found[value.name] = _within(None if None in operands else _RANGES[inst.op](*operands), value.dtype)
+        elif inst.op in indices:
             found[value.name] = indices[inst.op]
         elif inst.op == "ahead":
             found[value.name] = (0, max(0, inst.attr("bytes") // inst.operands[0].dtype.bytes - 1))
@@ -59,7 +62,7 @@ def ranges(kernel: Kernel, known: Mapping[str, Range] | None = None) -> dict[str
         elif inst.op in ("reduce", "scan"):
             found[value.name] = _index((0, 0), _up_to(of(inst.operands[-1]), inst))
         else:
-            found[value.name] = _within(_result(inst, of), value.dtype)
+            found[value.name] = full(value.dtype)
     return found
 
 
@@ -101,13 +104,6 @@ def _within(found: Range | None, dtype: DType) -> Range:
     return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
 
 
-def _result(inst: Inst, of: _Lookup) -> Range | None:
-    if inst.op not in _RANGES:
-        return None
-    operands = [of(o) for o in inst.operands]
-    return None if None in operands else _RANGES[inst.op](*operands)
-
-
 def _corners(f: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
     """For f monotonic in each operand over the whole rectangle."""
 
@@ -122,6 +118,8 @@ def _quotient(f: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
     """A division is monotonic where the divisor keeps one sign; otherwise no larger than the dividend (0 where b is 0)."""
 
     def over(a: Range, b: Range) -> Range:
+        if b[0] == b[1] > 0:
+            return f(a[0], b[0]), f(a[1], b[0])
         if b[0] > 0 or b[1] < 0:
             return _corners(f)(a, b)
         most = max(abs(a[0]), abs(a[1]))
@@ -179,11 +177,15 @@ def _max(a: Range, b: Range) -> Range:
     return max(a[0], b[0]), max(a[1], b[1])
 
 
+def _mul(a: Range, b: Range) -> Range:
+    return (a[0] * b[0], a[1] * b[1]) if a[0] >= 0 and b[0] >= 0 else _PRODUCTS(a, b)
+
+
 def _decided(true: bool, false: bool) -> Range:
     return (int(true), int(not false))
 
 
-_mul = _corners(lambda x, y: x * y)
+_PRODUCTS = _corners(lambda x, y: x * y)
 _RANGES: dict[str, Callable[..., Range | None]] = {
     "add": _add,
     "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),

@@ -8,7 +8,7 @@ the earlier ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 from vxc.dtypes import BOOL, F64, I32, I64, DType
@@ -85,7 +85,7 @@ def _operands(stage: str, inst: Inst) -> str | None:
             if wrong:
                 return wrong
             continue
-        if type(operand) is Const and not _is_literal(operand.value, dtype):
+        if type(operand) is Const and not is_literal(operand.value, dtype):
             return f"{operand.value!r} is not a value of {dtype}"
         if kind == "value":
             common = common or dtype
@@ -149,7 +149,7 @@ def is_index(dtype: DType, stage: str) -> bool:
     return dtype is I64 or (dtype is I32 and stage == "thread")
 
 
-def _is_literal(value: object, dtype: DType) -> bool:
+def is_literal(value: object, dtype: DType) -> bool:
     """Whether a constant of this dtype may hold the Python value as it is."""
     if dtype.is_float:
         return type(value) is float and (dtype is F64 or value == 0.0 or constant(value, dtype) == Const(value, dtype))
@@ -333,10 +333,3 @@ RULES = (
     RuleDef("E0522", _launch, lambda row, stage: row.name == "launch"),
     RuleDef("E0524", lambda body, i, inst: roles_problem(body.roles, i, inst), lambda row, stage: stage == "team"),
 )
-
-
-@cache
-def rules_at(stage: str, again: bool = False) -> dict[str, tuple[RuleDef, ...]]:
-    """By opcode: the rules that concern it at a stage, in order; for an instruction seen before (`again`) none of it alone."""
-    rules = [rule for rule in RULES if not (again and rule.alone)]
-    return {op: tuple(rule for rule in rules if rule.concerns(row, stage)) for op, row in OPS.items()}

@@ -27,16 +27,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
 from operator import is_
 from typing import NamedTuple
 
 from vxc.diag import Diagnostic, VxcError
 from vxc.ir.alignment import align_problem
+from vxc.ir.asked_rules import plainly_sound, rules_at
 from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
 from vxc.ir.ops import OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
-from vxc.ir.rules import OWN, Body, rules_at, shape_problem
+from vxc.ir.rules import OWN, Body, shape_problem
 from vxc.ir.walk import MARKS, RegionError, Regions
 
 # as in grammar/vxir.lark, which a test compares
@@ -84,6 +87,7 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         found += _body(plan, plan.params, plan.entries)
     kernels = before.kernels if before else ()
     read = {word for other in kernels for word in other.done}
+    seen: dict[str, set[int]] = {}  # by stage, of instructions before
     for kernel in plan.kernels:
         if not any(kernel.name == other.name and _identical(kernel.params, other.params) for other in kernels):
             found += [Problem(kernel.name, -1, "E0523", wrong) for wrong in _signature(kernel.name, kernel.params)]
@@ -91,18 +95,21 @@ def problems(plan: Plan, before: Plan | None = None) -> list[Problem]:
         changed = next((places for other in kernels if (places := _changed(kernel, other)) is not None), None)
         if changed is not None:
             found += _alone(kernel, changed)
-        else:
-            seen = {id(inst) for other in kernels if other.stage == kernel.stage for inst in other.insts}
-            found += _body(plan, kernel.params, kernel.insts, kernel, seen)
+            continue
+        if kernel.stage not in seen:
+            seen[kernel.stage] = {*chain(*(map(id, other.insts) for other in kernels if other.stage == kernel.stage))}
+        found += _body(plan, kernel.params, kernel.insts, kernel, seen[kernel.stage])
     return found
 
 
 def _same_calls(plan: Plan, other: Plan) -> bool:
-    """Whether all that the rules for entries look at is the same: the very entries, and the parameters of plan and kernels."""
-    kernels = [k.name for k in plan.kernels] == [k.name for k in other.kernels]
+    """Whether all that the rules for entries look at is the same: the very entries, the parameters of plan and kernels, and in how many
+    blocks these run.
+    """
+    called, before = ([(k.name, k.attr("blocks")) for k in each.kernels] for each in (plan, other))
     kernels = zip(plan.kernels, other.kernels)
     pairs = [(plan.params, other.params), (plan.entries, other.entries), *((a.params, b.params) for a, b in kernels)]
-    return kernels and all(_identical(a, b) for a, b in pairs)
+    return called == before and all(_identical(a, b) for a, b in pairs)
 
 
 def _changed(kernel: Kernel, other: Kernel) -> list[int] | None:
@@ -156,12 +163,11 @@ def _body(
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
     broken = dict(_names(params, insts, seen))
-    asked = [(i, inst, found) for i, inst in enumerate(insts) if (found := (again if id(inst) in seen else rules)[inst.op]) or i in broken]
-    for i, inst, found in asked:
+    for i, inst in enumerate(insts):
         if i in broken:
             yield Problem(name, i, *broken[i])
             continue
-        for code, rule, _, alone in found:
+        for code, rule, _, alone in (again if id(inst) in seen or plainly_sound(stage, inst) else rules)[inst.op]:
             wrong = rule(stage, inst) if alone else rule(body, i, inst)
             if wrong:
                 yield Problem(name, i, code, wrong)
@@ -200,12 +206,18 @@ def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collec
         if result is None:
             continue
         name = result.name
-        if name in taken or (id(inst) not in seen and not NAME.fullmatch(name)):
+        if name in taken or (id(inst) not in seen and not _readable(name)):
             yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
         taken.add(name)
         visible[name] = result
         if frames:
             frames[-1].append(name)
+
+
+@lru_cache(1 << 12)
+def _readable(name: str) -> bool:
+    """Whether a name can be read back."""
+    return NAME.fullmatch(name) is not None
 
 
 def _plan_header(plan: Plan, before: Plan | None) -> Iterator[str]:
@@ -232,7 +244,7 @@ def _signature(name: str, params: Sequence[Value | Buffer]) -> Iterator[str]:
     names = [p.name for p in params]
     if len(set(names)) != len(names):
         yield "two parameters have one name"
-    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not NAME.fullmatch(n))
+    yield from (f"`{n}` is not a name that can be read back" for n in (name, *names) if not _readable(n))
     values = {p.name: p for p in params if isinstance(p, Value)}
     for p in params:
         if isinstance(p, Value):

@@ -20,6 +20,9 @@ _PLAIN = frozenset(op for op, row in _ROWS.items() if not any(kind[-1] in "?*" f
 _LOOKED_AT = {op: 0 if "idx*" not in row else 1 if row.count("idx*") == 1 and row[1] == "idx*" else None for op, row in _ROWS.items()}
 
 
+_KEPT = 8  # kernels of a plan, or lists within one, whose nesting is asked for by the verifier and by the passes before and after it
+
+
 class RegionError(ValueError):
     """An opener, `else` or `end` without its partner; `index` says which instruction."""
 
@@ -44,7 +47,19 @@ class Regions:
 
     @classmethod
     def of(cls, insts: Sequence[Inst]) -> Regions:
-        """Raises RegionError where they do not match."""
+        """Raises RegionError where they do not match. Of the tuples that were asked for last it is known still."""
+        known = _LAST.get(id(insts))
+        if known is not None and known.insts is insts:
+            return known
+        found = cls._scanned(insts)
+        if type(insts) is tuple:
+            _LAST[id(insts)] = found
+            if len(_LAST) > _KEPT:
+                _LAST.pop(next(iter([*_LAST])), None)
+        return found
+
+    @classmethod
+    def _scanned(cls, insts: Sequence[Inst]) -> Regions:
         end, other, parent = list(range(len(insts))), [-1] * len(insts), []
         open_: list[int] = []
         here = -1  # the innermost that is open
@@ -99,6 +114,9 @@ class Regions:
     def innermost(self, i: int, ops: tuple[str, ...]) -> int:
         """The innermost opener around i with one of these opcodes, or -1."""
         return next((p for p in self.parents(i) if self.insts[p].op in ops), -1)
+
+
+_LAST: dict[int, Regions] = {}  # by the identity of the tuple, which is alive as long as it is here
 
 
 def definitions(insts: Sequence[Inst]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import gcd
+from operator import mul
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class Placement:
     pitch: tuple[int, ...] = ()
     swizzle: tuple[int, ...] = ()
 
-    @cached_property
+    @property
     def fields(self) -> list[tuple[int, ...]]:
         """(vector, turns, row) of each field of a swizzle."""
         return [self.swizzle[at : at + 3] for at in range(0, len(self.swizzle), 3)]
@@ -37,14 +38,14 @@ class Placement:
         if self.pitch:
             together = gcd(*self.pitch)
             return together & -together
-        return min((vector for vector, _, _ in self.fields), default=0)
+        return min(self.swizzle[::3], default=0)
 
     def size(self, count: int) -> int:
         """Elements that an array of `count` takes."""
         if self.pitch and count:
             row, pitch = self.pitch
             return (count - 1) // row * pitch + (count - 1) % row + 1
-        block = max((vector * turns for vector, turns, _ in self.fields), default=1)
+        block = max(map(mul, self.swizzle[::3], self.swizzle[1::3]), default=1)
         return -(-count // block) * block
 
     def __call__(self, offset: np.ndarray) -> np.ndarray:
@@ -90,9 +91,8 @@ def places(placements: Sequence[Placement], offset: np.ndarray) -> np.ndarray:
 
     if any(p.pitch for p in placements):
         lie = _with_gaps(lie, *map(each, zip(*(p.pitch or (1, 1) for p in placements))))
-    for at in range(max(len(p.fields) for p in placements)):
-        fields = [p.fields[at] if at < len(p.fields) else (1, 1, 1) for p in placements]
-        vector, turns, row = zip(*fields)
+    for at in range(0, max(len(p.swizzle) for p in placements), 3):
+        vector, turns, row = zip(*(p.swizzle[at : at + 3] or (1, 1, 1) for p in placements))
         lie = lie ^ (lie >> each(n.bit_length() - 1 for n in row) & each(turns) - 1) << each(n.bit_length() - 1 for n in vector)
     return np.broadcast_to(lie, (len(placements), *offset.shape))
 

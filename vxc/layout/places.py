@@ -13,7 +13,7 @@ from math import gcd, prod
 import numpy as np
 
 from vxc.layout.digits import EXCLUSIVE, SUM, Digit, Join, fit, total
-from vxc.layout.layout import WRAPS, Dim, Layout, Program
+from vxc.layout.layout import WRAPS, Dim, Layout, Program, flattened
 from vxc.record import entity, record
 
 IN_A_ROW = 16  # elements that a loop takes in a row at most
@@ -56,6 +56,13 @@ def places(layout: Layout, shape: tuple[int, ...]) -> Places:
     size = prod(extents), prod(layout.dims[axis].replicas for axis in copies)
     flat = (x.transpose(*indices, *copies).reshape(size) for x in layout.evaluate(extents))
     return Places(layout, *flat)
+
+
+@lru_cache(KEPT)
+def by_number(where: Places, shape: tuple[int, ...]) -> Places:
+    """The same places of an array of this shape, by a layout of the element's number in row-major order."""
+    flat = flattened(where.layout, shape)
+    return where if flat is where.layout else written(where.thread, where.slot) or places(flat, (len(where.thread),))
 
 
 def extents_of(layout: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:

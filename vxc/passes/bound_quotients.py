@@ -26,6 +26,7 @@ powers below 2^-126 are 0, and so is what f16 makes of their quotients.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -67,7 +68,7 @@ class _Finder:
         # how often a cell is written, of which a reduction is once
         written = [a.buffer.name for inst in self.insts for a in accesses(inst) if "w" in a.mode]
         written += [inst.operands[0].name for inst in self.insts if inst.op in ("reduce", "extern")]
-        self.once = {name for name in written if written.count(name) == 1}
+        self.once = {name for name, times in Counter(written).items() if times == 1}
 
     def found(self) -> Iterator[Parts]:
         levels: dict[int, dict[int, Extent]] = {}  # opener -> the sweeps right in it, with what they run over

@@ -8,7 +8,6 @@ iteration do as those of the last do, for all meet at barriers, but have no effe
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -53,8 +52,8 @@ class ColumnTeam(Team):
         return left.get(b, self.column)
 
 
-def column_team(threads, loop: Inst, rewriter: Rewriter) -> tuple[ColumnTeam, Scalar]:
-    """This thread's team, which `threads` then lowers for, and its iteration, `loop` being that over blocks."""
+def column_team(threads, loop: Inst, rewriter: Rewriter) -> Rewriter:
+    """Have `threads` lower for this thread's team, and give what knows its iteration, `loop` being that over blocks."""
     b, beside = threads.b, loop.attr("columns")
     limit = rewriter(loop.operands[1])
     block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
@@ -66,7 +65,7 @@ def column_team(threads, loop: Inst, rewriter: Rewriter) -> tuple[ColumnTeam, Sc
         first = b.emit("and", first, inside)
         index = b.emit("min", index, b.emit("sub", limit, 1), name=loop.result.name)
     threads.team = ColumnTeam(b, threads.team.group, lane, first, threads.team.scratch, AHEAD, beside, column, inside)
-    return threads.team, index
+    return rewriter.inside({loop.result: index})
 
 
 def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
@@ -80,13 +79,13 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
         """What stands before the reduction may be emitted, and read, again: an iteration stores nothing until it has reduced, and a plain
         row reads nothing that it writes.
         """
-        inner = Rewriter(b, ChainMap({loop.result: index}, rewriter.mapping))
+        inner = rewriter.inside({loop.result: index})
         inner.copy_all(row.before)
         return inner
 
     def element(index: Scalar, _, take: Take) -> None:
         if width == 1:
-            threads.lower(row.inside, Rewriter(b, ChainMap({row.reduce.result: index}, start.mapping)), None, take)
+            threads.lower(row.inside, start.inside({row.reduce.result: index}), None, take)
             return
         with b.loop(0, width, kind="unroll", name="c") as c:
             inner = of(b.emit("add", first, c, name=loop.result.name))
@@ -95,7 +94,7 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
 
     b.at(row.reduce.loc)
     block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
-    team.lane = b.emit("floordiv", thread, beside, name="lane")
+    team.ahead, team.lane = AHEAD, b.emit("floordiv", thread, beside, name="lane")
     column = b.emit("mul", b.emit("mod", thread, beside), width, name="column")
     first = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
     acc = accumulator_of(row.reduce, row.inside)
@@ -103,7 +102,7 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
     with nullcontext() if even else b.if_(b.emit("lt", first, limit)):
         start = of(first)
         reduction = threads.reduction(row.reduce, row.inside, start, team)
-        reduction = replace(reduction, element=element, width=width, ahead=AHEAD, weight=reduction.weight * width)
+        reduction = replace(reduction, element=element, width=width, weight=reduction.weight * width)
         slots, place = reduction.slots_of_lane(), b.emit("mul", thread, width)
         with b.loop(0, width, kind="unroll", name="c") as c:
             left.put(b, slots.get(b, c), b.emit("add", place, c))

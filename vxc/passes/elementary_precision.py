@@ -21,10 +21,18 @@ from vxc.pass_manager import Context, Pass
 from vxc.semantics import PRECISIONS, STORED
 
 
+FUNCTIONS = frozenset(op for forms in STORED.values() for op in forms)
+
+
 def precise(kernel: Kernel, context: Context) -> Kernel:
+    if FUNCTIONS.isdisjoint([inst.op for inst in kernel.insts]):
+        return kernel
     uses = users(kernel)
     insts = []
     for inst in kernel.insts:
+        if inst.op not in FUNCTIONS:
+            insts.append(inst)
+            continue
         stored = _stored(inst, uses)
         precision = next((p for p in STORED if stored == {p} and inst.op in STORED[p]), None)
         if precision:
@@ -44,10 +52,8 @@ def users(kernel: Kernel) -> dict[str, list[Inst]]:
 
 
 def _stored(inst: Inst, uses: dict[str, list[Inst]]) -> set[str | None]:
-    """As `stored_as`; empty for what is no function that matters here."""
-    if type(inst.result) is not Value or inst.result.dtype is not F32 or not any(inst.op in forms for forms in STORED.values()):
-        return set()
-    return stored_as(inst.result, uses)
+    """As `stored_as`; empty for what is no function of f32."""
+    return stored_as(inst.result, uses) if type(inst.result) is Value and inst.result.dtype is F32 else set()
 
 
 def stored_as(x: Value, uses: dict[str, list[Inst]]) -> set[str | None]:

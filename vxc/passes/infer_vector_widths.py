@@ -33,6 +33,7 @@ from dataclasses import replace
 
 from vxc.analysis.vector_width import vector_widths
 from vxc.analysis.wide_loop import Widths
+from vxc.analysis.wrapping import NEAR
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Inst, Kernel, Value
 from vxc.ir.plan import Plan
@@ -56,7 +57,7 @@ class _Widen:
         self.enough: Value | None = None
 
     def run(self) -> tuple[Inst, ...]:
-        self.enough = every(self.b, [self.b.emit("ge", self.parameters[name], n) for name, n in self.found.least.items()])
+        self.enough = every(self.b, [*self._enough()])
         wide = every(self.b, [*self._placed(), self.enough]) if self.found.two_forms else None
         plain = [at for at, loop in self.found.loops.items() if not loop.dealt] if wide else []
         doubled = {both.start: both for both in sorted((self._span(at) for at in plain), key=len)}
@@ -79,6 +80,14 @@ class _Widen:
             yield self.b.emit("aligned", self.parameters[name], bytes=size)
         for name, by in self.found.divides.items():
             yield self.b.emit("eq", self.b.emit("mod", self.parameters[name], by), 0)
+
+    def _enough(self) -> Iterator[Value]:
+        """What loops count on in both forms."""
+        for name, n in self.found.least.items():
+            yield self.b.emit("ge", self.parameters[name], n)
+        for name in self.found.near:
+            yield self.b.emit("ge", self.parameters[name], -NEAR)
+            yield self.b.emit("le", self.parameters[name], NEAR)
 
     def _range(self, positions: range, placed: bool) -> None:
         at = positions.start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vxc.analysis.wide_loop import Widths
+from vxc.analysis.wrapping import NEAR
 from vxc.ir.kernel import Kernel
 from vxc.ir.narrow import words
 from vxc.pass_manager import Context
@@ -44,9 +45,10 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
             run = loop.shift.run
             start = f"lanes take {loop.count} elements in a row from where `{run.buffer.name}` is at a multiple of "
             once(context.applied, f"{start}{run.given.elements * run.buffer.dtype.bytes} bytes", loop.at)
-    larger = [f"{name} is at least {least}" for name, least in found.least.items()]
-    if found.loops and larger:
-        context.applied(f"wide accesses where {', '.join(larger)}; else one element at a time", kernel.name)
+    enough = [f"{name} is at least {least}" for name, least in found.least.items()]
+    enough += [f"{name} is no further than 2**{NEAR.bit_length() - 1} from 0" for name in found.near]
+    if found.loops and enough:
+        context.applied(f"wide accesses where {', '.join(enough)}; else one element at a time", kernel.name)
     tested = tests(found)
     if tested:
         context.applied(f"as wide as that where {', '.join(tested)}; else {_otherwise(found)}", kernel.name)

@@ -143,10 +143,14 @@ class Costs:
             around = self.ownership.around(at)
             counts = [self.ownership.count(loop) or TRIPS for loop in around]
             return self.weight(at) * np.full(len(GAPS), max(warps, prod(counts) / WARP))
-        key = (at, buffer.name, runs)
+        numbers = self._numbers(runs, box, _strides(buffer), np.int32)
+        return self.weight(at) * self._turned(numbers, buffer, runs.loops[-1].held.run)
+
+    def _turned(self, numbers: np.ndarray, buffer: Buffer, run: int = 1) -> np.ndarray:
+        """As `_turns`, which many accesses share: loops over like tiles come to like elements."""
+        key = (numbers.tobytes(), numbers.shape, buffer.dtype, buffer.shape[-1], run)
         if key not in self._turns:
-            numbers = self._numbers(runs, box, _strides(buffer), np.int32)
-            self._turns[key] = self.weight(at) * _turns(numbers, buffer, runs.loops[-1].held.run)
+            self._turns[key] = _turns(numbers, buffer, run)
         return self._turns[key]
 
     def phases(self, runs: Runs, buffer: Buffer, box: Sequence[Operand], lie: np.ndarray) -> np.ndarray:
@@ -162,7 +166,7 @@ class Costs:
         """Turns for storing all elements of a tile once, each by a thread that holds it."""
         slots = np.full((where.slots, self.ownership.threads), nowhere(np.int32), np.int32)
         slots[where.slot[:, 0], where.thread[:, 0]] = np.arange(len(where.slot))
-        return self.weight(at) * _turns(slots, tile)
+        return self.weight(at) * self._turned(slots, tile)
 
     def _numbers(self, runs: Runs, box: Sequence[Operand], strides: Sequence[int], dtype: type = np.int64) -> np.ndarray:
         """[digits.., thread]: elements in memory order, that of `nowhere` where there is none."""

@@ -20,8 +20,8 @@ from vxc.analysis.ownership import Own, Ownership, teams
 from vxc.binding import row_major
 from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
-from vxc.layout.layout import flattened, parse, spread
-from vxc.layout.places import Places, held, places, written
+from vxc.layout.layout import parse, spread
+from vxc.layout.places import Places, by_number, held, places, written
 from vxc.record import entity, state
 from vxc.semantics import Order
 
@@ -171,15 +171,11 @@ class Propagation:
 
     def _iterations(self, where: Places, elements: Elements, shape: tuple[int, ...]) -> Places | None:
         """The places of iterations, each where the element of its number is."""
-        number, flat = elements.number, flattened(where.layout, shape)
-        if elements.in_order and len(number) == len(where.thread) and flat is where.layout:
-            return where
+        number = elements.number
+        if elements.in_order and len(number) == len(where.thread):
+            return by_number(where, shape)
         thread, slot = where.thread[number], where.slot[number]
-        if len(number) < len(where.thread):
-            slot = _ranked(thread, slot)
-        elif elements.in_order:
-            return written(thread, slot) or places(flat, (len(number),))
-        return written(thread, slot)
+        return written(thread, _ranked(thread, slot) if len(number) < len(where.thread) else slot)
 
     def _tile(self, loop: int, touch: Touch, made: Layouts) -> None:
         """A tile is where the iterations are that store its elements."""

@@ -21,20 +21,19 @@ from vxc.ir.kernel import Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions
 from vxc.pass_manager import Context, Pass
-from vxc.semantics import SCALAR_OPS
+from vxc.semantics import DIVISIONS, SCALAR_OPS
 
 LIMIT = 4096  # 64 KiB of machine code: half of what a multiprocessor of an A100 or H100 caches
-DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")
 WEIGHTS = {32: 25, 64: 100}  # bits -> machine instructions of a division by what is no constant, as ptxas makes them for sm_90a
 ELEMENTARY = 20  # exp, log, pow ..: what is not one instruction
+_INEXACT = frozenset(name for name, op in SCALAR_OPS.items() if not op.exact)
 
 
 def weight(inst: Inst) -> int:
     """About how many machine instructions an instruction becomes."""
-    if inst.op in DIVISIONS and not isinstance(inst.operands[1], Const):
+    if inst.op in DIVISIONS and type(inst.operands[1]) is not Const:
         return WEIGHTS[64 if inst.operands[0].dtype.bits == 64 else 32]
-    known = SCALAR_OPS.get(inst.op)
-    return ELEMENTARY if known and not known.exact else 1
+    return ELEMENTARY if inst.op in _INEXACT else 1
 
 
 def trips(inst: Inst) -> int | None:

@@ -9,7 +9,6 @@ k + V/2, and joining does not depend on which is first.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 
 from vxc.analysis.rows_anywhere import OVERLAP, steps_of
@@ -38,7 +37,7 @@ class Lined:
 
     def place(self, b: Builder, index: Scalar) -> Scalar:
         """Where the element of an index lies in memory."""
-        inner = Rewriter(b, ChainMap({self.index: index}, self.outer.mapping))
+        inner = self.outer.inside({self.index: index})
         for inst in self.inside[: self.inside.index(self.load)]:
             inner.copy(inst)
         buffer, *indices = self.load.operands
@@ -67,7 +66,7 @@ class Lines:
             return None
 
         def lower(others: Sequence[Inst], known: dict, take: Take) -> None:
-            threads.lower(others, Rewriter(threads.b, ChainMap(known, outer.mapping)), None, take)
+            threads.lower(others, outer.inside(known), None, take)
 
         name = load.operands[0].name
         self.say(f"lanes load `{name}` in aligned vectors, wherever a row begins, and hand over partial results where it ends", load)

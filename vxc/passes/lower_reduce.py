@@ -37,8 +37,7 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `ahead` loads of one element are what a lane
-    has in flight, if it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told
+    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `width` results are reduced at once, and what takes an element's operands is told
     of which it is.
     """
 
@@ -54,7 +53,6 @@ class Reduction:
     slotted: Slotted | None = None
     extent: Extent | None = None
     lined: Lined | None = None
-    ahead: int | None = None
     width: int = 1
 
     def result(self) -> Scalar:
@@ -159,7 +157,7 @@ class Reduction:
                 self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, digits)
 
             own_elements(b, held, self.extent, lane, one, "e")
-        elif self.ahead:
+        elif self._ahead:
             self._batches(slots, base, lane, count, steps)
         elif steps * v == 1:
             with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
@@ -176,13 +174,17 @@ class Reduction:
         fold_halves(b, self.acc, slots, chunk, width=self.width)
         return slots
 
+    @property
+    def _ahead(self) -> int | None:
+        return self.team and self.team.ahead
+
     def _batches(self, slots: Slots, base: Scalar, lane: Scalar, count: Scalar, steps: int) -> None:
         """Steps in batches whose loads are under way together. So are those of the last batch: what is past the end loads the last
         element again, and leaves it.
         """
         b, stride = self.b, steps * self.order.v * self.order.lanes
         fit = max(1, LENGTH // (steps * self.order.v * self.weight))
-        batch = max(1, min(self.ahead // (steps * max(1, self.loads)), fit))
+        batch = max(1, min(self._ahead // (steps * max(1, self.loads)), fit))
         first, whole = b.emit("mul", lane, self.order.v), Const(0)
 
         def some(start: Scalar, many: int, limit: Scalar | None) -> None:
@@ -220,7 +222,7 @@ class Reduction:
             slot = b.emit("add", b.emit("mul", u, v), w)
             if chunk and steps * v > chunk:
                 slot = b.emit("mod", slot, chunk)
-            if limit is None or self.ahead:
+            if limit is None or self._ahead:
                 self._feed(slots, base, e, slot, limit=limit)
             else:
                 with b.if_(b.emit("lt", e, limit)):

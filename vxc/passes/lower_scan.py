@@ -7,7 +7,6 @@ the body runs with each element's prefix. What the later part needs of the earli
 
 from __future__ import annotations
 
-from collections import ChainMap
 
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value, constant
@@ -39,7 +38,7 @@ def lower_scan(threads, inst: Inst, body, rewriter: Rewriter, team: Team) -> Non
             made = _made(pieces, prefixes, number)
             own = _Own.declare(b, carries[number].acc, order.v) if number < len(prefixes) else None
             with b.loop(0, order.v, kind="unroll", name="v") as v, b.if_(b.emit("lt", b.emit("add", first, v), limit)):
-                inner = Rewriter(b, ChainMap({inst.result: b.emit("add", first, v)}, rewriter.mapping))
+                inner = rewriter.inside({inst.result: b.emit("add", first, v)})
                 inner.mapping.update({value: b.emit("load", arrays[value], v) for value in available})
                 if prefix is not None:
                     inner.mapping[prefixes[number - 1].result] = prefix(v)

@@ -18,7 +18,6 @@ After:  stage=thread: no parallel loop, reduce, scan, role or layout is left. A 
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -68,20 +67,17 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
     columns, plain = loop.attr("columns"), lone_row(body)
     several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
-    found = {} if several or columns else rows_anywhere(kernel)
-    lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
+    lines = Lines({} if several or columns else rows_anywhere(kernel), lambda text, load: context.applied(text, kernel.name, load.loc))
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
     b.at(loop.loc)
     if several:
         several(threads, plain, loop, rewriter)
     elif columns:
-        team, rewriter.mapping[loop.result] = column_team(threads, loop, rewriter)
-        threads.lower(body, rewriter, team)
+        threads.lower(body, column_team(threads, loop, rewriter), threads.team)
     else:
         with threads.iteration(loop, rewriter) as index:
-            rewriter.mapping[loop.result] = index
-            threads.lower(body, rewriter, threads.team)
+            threads.lower(body, rewriter.inside({loop.result: index}), threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     if lines.overlap:
         attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
@@ -212,14 +208,13 @@ class Threads:
 
         def one(index: Operand, digits: tuple[Operand, ...], take: Take) -> None:
             known = {inst.result: index} | (dict(zip(slotted.digits, digits)) if slotted else {})
-            self.lower(inside, Rewriter(self.b, ChainMap(known, rewriter.mapping)), None, take)
+            self.lower(inside, rewriter.inside(known), None, take)
 
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
         lined = self.lines.lined(self, inst, inside, rewriter, team)
-        ahead = team and team.ahead
-        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined, ahead)
+        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -229,9 +224,9 @@ class Threads:
             return body.after(at)
         alone = body.team is None or body.team.group == 1
         if loop.attr("map") and loop.attr("vector") and (alone or loop.attr("map") == "all"):
-            outer, team = body.rewriter.mapping, body.team
+            outer, team = body.rewriter, body.team
             with own_vectors(self.b, loop) as element:
-                self.lower(inside, Rewriter(self.b, ChainMap({loop.result: element}, outer)), team)
+                self.lower(inside, outer.inside({loop.result: element}), team)
             return body.after(at)
         if loop.attr("map") == "lanes" and loop.attr("vector"):
             self._vectors(loop, inside, body.rewriter, body.team)
@@ -251,9 +246,8 @@ class Threads:
         width = loop.attr("lanes") if how == "teams" else 1
         first = b.emit("floordiv", team.lane, width) if width > 1 else first_of(b, loop, team.lane, team.group)
         own = b.emit("add", start, b.emit("mul", first, step))
-        stride = b.emit("mul", step, team.group // width)
+        stop, stride = team.within(own, stop), b.emit("mul", step, team.group // width)
         inner = self._inner(loop, team) if how == "teams" else None
-        stop = team.within(own, stop)
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
         return inner
@@ -265,7 +259,7 @@ class Threads:
         lane = first_of(b, loop, team.lane, team.group)
         with b.loop(start, team.within(start, stop), count, kind="serial", name="o") as first:
             with self._dealt(first, stop, lane, count, loop) as element:
-                self.lower(body, Rewriter(b, ChainMap({loop.result: element}, rewriter.mapping)), None)
+                self.lower(body, rewriter.inside({loop.result: element}), None)
 
     def _slots(self, loop: Inst, body: Sequence[Inst], rewriter: Rewriter, team: Team) -> None:
         """A loop over the elements of tiles spread over threads, or over teams that hold rows of them: those that this thread holds."""
@@ -279,7 +273,7 @@ class Threads:
             if slotted.first is not None:
                 replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
                 known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
-            self.lower(body, Rewriter(b, ChainMap(known, rewriter.mapping)), inner)
+            self.lower(body, rewriter.inside(known), inner)
 
         own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
 

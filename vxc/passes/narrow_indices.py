@@ -65,6 +65,8 @@ class _Narrow:
             self.b.add(inst.over((low, self.narrow(inst.operands[1])), self.now[inst.result.name]))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
             self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
+        elif self.now.keys().isdisjoint([x.name for x in inst.operands if type(x) is Value]):
+            self.b.add(inst)
         else:
             kinds = operand_kinds(inst.op, inst.operands) or ()
             memory = bool(OPS[inst.op].access)

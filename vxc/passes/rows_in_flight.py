@@ -7,7 +7,6 @@ does what is left to do for it, so that a warp stores its results together. A ro
 
 from __future__ import annotations
 
-from collections import ChainMap
 
 from vxc.ir.builder import Rewriter
 from vxc.ir.kernel import Const, Inst, Scalar, Value
@@ -40,7 +39,7 @@ def lower_rows(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
         return b.emit("add", first, b.emit("mul", r, apart), name=loop.result.name)
 
     def of(index: Scalar) -> Rewriter:
-        inner = Rewriter(b, ChainMap({loop.result: index}, rewriter.mapping))
+        inner = rewriter.inside({loop.result: index})
         inner.copy_all(row.before)
         return inner
 

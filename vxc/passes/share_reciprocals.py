@@ -24,7 +24,6 @@ twice its size, and both round to the same zero. The upper end goes untested whe
 
 from __future__ import annotations
 
-from collections import ChainMap
 from dataclasses import replace
 
 from vxc.analysis.thread_loop import slice_of
@@ -206,7 +205,7 @@ class _Share:
 
     def _again(self, at: int, division: int, index: Value) -> Operand:
         """A dividend at one iteration, computed here."""
-        inner = Rewriter(self.b, ChainMap({self.insts[at].result: index}, self.rewriter.mapping))
+        inner = self.rewriter.inside({self.insts[at].result: index})
         for i in self._dividend(at, division):
             if i != at:
                 inner.copy(self.insts[i])

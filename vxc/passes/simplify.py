@@ -59,18 +59,22 @@ BOOL_IDENTITIES = {
 
 def folded(inst: Inst) -> Operand | None:
     """What the result of a pure instruction is known to be, or None."""
-    if all([type(x) is Const for x in inst.operands]):
+    known = [type(x) is Const for x in inst.operands]
+    if all(known):
         return _evaluate(inst)
     if inst.op in ("cast", "reinterpret") and inst.operands[0].dtype is inst.result.dtype:
         return inst.operands[0]
     if inst.op == "select":
         return _select(inst.operands)
+    if True not in known:
+        return None
     if inst.op == "mod" and inst.operands[1] == Const(1, inst.result.dtype):
         return Const(0, inst.result.dtype)
     dtype = inst.result.dtype
     table = FLOAT_IDENTITIES if dtype.is_float else BOOL_IDENTITIES if dtype.kind == "b" else INT_IDENTITIES
     for at, constant, gives in table.get(inst.op, ()):
-        if type(inst.operands[at]) is Const and inst.operands[at] == Const(constant, dtype):
+        x = inst.operands[at]
+        if known[at] and x.value == constant and x == Const(constant, dtype):  # 0.0 is not -0.0
             return inst.operands[gives]
     return None
 
@@ -138,7 +142,9 @@ class _Forward:
             self.skip = 0
 
     def _visit(self, inst: Inst) -> None:
-        inst = inst.over(map(self._operand, inst.operands), inst.result)
+        env = self.env
+        operands = [env.get(x.name, x) if type(x) is Value else x if type(x) is Const else self._operand(x) for x in inst.operands]
+        inst = inst.over(operands, inst.result)
         row = OPS[inst.op]
         if row.opens:
             self._open(inst)

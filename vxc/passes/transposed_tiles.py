@@ -12,7 +12,6 @@ neighbours in the grid.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -168,7 +167,7 @@ class _Tiled:
         return self.b.linear(buffer, list(map(self._at(row, column), indices)), self.rewriter)
 
     def _at(self, row: Scalar, column: Scalar) -> Rewriter:
-        return Rewriter(self.b, ChainMap({self.along.result: row, self.across.result: column}, self.rewriter.mapping))
+        return self.rewriter.inside({self.along.result: row, self.across.result: column})
 
     def _fetch(self, x: Staged, tile: _Tile, total: Scalar) -> None:
         """Copy a tile, its rows from where a piece begins. Pieces beyond the row are left out, elements beyond the array."""

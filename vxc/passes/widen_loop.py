@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
@@ -253,7 +252,7 @@ class LoopWriter:
 
     def _at(self, index: Scalar) -> Rewriter:
         """A rewriter in which the loop's index is a given value."""
-        return Rewriter(self.b, ChainMap({self.insts[self.loop.at].result: index}, self.rewriter.mapping))
+        return self.rewriter.inside({self.insts[self.loop.at].result: index})
 
     @contextmanager
     def _each(self, first: Scalar, **how) -> Iterator[tuple[Value, Rewriter]]:

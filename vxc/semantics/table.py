@@ -6,6 +6,8 @@ before. `select` takes a bool first, `rand` takes two i64. `evaluate` gives the 
 
 from __future__ import annotations
 
+from functools import cache
+
 from vxc.dtypes import BOOL, DTYPES, F32, DType
 from vxc.record import record
 
@@ -96,6 +98,7 @@ SCALAR_OPS: dict[str, ScalarOp] = {row[0]: ScalarOp(*row) for row in _ROWS}
 DIVISIONS = ("floordiv", "mod", "ceildiv", "tdiv", "trem")  # of integers, by an operand that must not be 0 in --debug builds
 
 
+@cache
 def result_dtype(name: str, dtype: DType) -> DType:
     """The dtype of `name` applied to operands of the compute dtype `dtype` (for `select`, that of its values)."""
     result = SCALAR_OPS[name].result
