@@ -93,7 +93,7 @@ _PART = 1 << 13  # elements a part is worth
 _PARTS_LEAST = 16  # of a row that is worth a second launch
 _PARTS_MAX = 64
 _PARTS_ALONE = 256  # about two blocks a multiprocessor
-_PART_APART = 1 << 10  # elements that a part is worth where they lie apart, which fewer threads share
+_PART_APART = 1 << 9  # elements that a part is worth where they lie apart, which fewer threads share
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
 _CHUNK_APART = 32  # the same of elements that lie apart, as of a column: so many threads may share one, and get the bits of one
 
