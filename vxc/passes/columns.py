@@ -153,7 +153,8 @@ def _width(kernel: Kernel, nest: Nest, row: PlainRow) -> int:
     for inst in (*nest.prologue, *nest.loops, *nest.body):
         offsets.define(inst)
     index, count = Atom(nest.loops[0].result.name), nest.loops[0].operands[1]
-    if not isinstance(count, Const) or any(inst.op == "load" for inst in row.before):
+    pairs = accumulator_of(row.reduce, row.inside).finds_index  # of a value and an index: so many take more registers than there are
+    if not isinstance(count, Const) or pairs or any(inst.op == "load" for inst in row.before):
         return 1
     read = [access for inst in row.inside if inst.op == "load" for access in accesses(inst) if access.buffer.space in GLOBAL]
     found = [(access.buffer.dtype, f) for access in read if index in (f := offsets.linear(access.buffer, access.box)).atoms()]

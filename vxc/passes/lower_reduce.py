@@ -184,7 +184,7 @@ class Reduction:
         """
         b, stride = self.b, steps * self.order.v * self.order.lanes
         fit = max(1, LENGTH // (steps * self.order.v * self.weight))
-        batch = max(1, min(self._ahead // (steps * max(1, self.loads)), fit))
+        batch = max(1, min(self._ahead // steps, fit))
         first, whole = b.emit("mul", lane, self.order.v), Const(0)
 
         def some(start: Scalar, many: int, limit: Scalar | None) -> None:
