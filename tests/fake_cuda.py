@@ -116,19 +116,28 @@ class FakeCuda:
     def launch_config(self, grid, block, shared, stream, cluster=(1, 1, 1), early=False):
         return grid, block, shared, stream
 
+    def raw_config(self, grid, block, shared, stream, early):
+        return self.launch_config(grid, block, shared, stream, early=early)
+
+    def raw_function(self, function):
+        return function
+
     def launch(self, function, grid, block, shared, stream, parameters, early=False):
-        self._run(self.launch_config(grid, block, shared, stream), function, parameters.address, 0)
+        self._run(self.launch_config(grid, block, shared, stream), function, parameters.address)
 
     def raw_launch(self):
-        return self._run, 0
+        return lambda config, function, parameters, _: self._run(config, function, ctypes.cast(parameters, ctypes.c_void_p).value)
+
+    def refused(self, status):
+        return self.failed("cuLaunchKernelEx", status)
 
     def failed(self, name, status):
         return VxcError(Diagnostic("E0604", f"{name} failed: {status}", help="look"))
 
-    def _run(self, config, kernel: Kernel, address: int, extra: int):
+    def _run(self, config, kernel: Kernel, address: int) -> int | str:
         """Interprets a kernel on what its parameters point at."""
         if self.fails:
-            return (self.fails.pop(0),)
+            return self.fails.pop(0)
         (blocks, _, _), _, _, stream = config
         self.log.append(f"{kernel.name} x{blocks} on {stream}")
         table = (ctypes.c_void_p * max(len(kernel.params), 1)).from_address(address)
@@ -144,7 +153,7 @@ class FakeCuda:
         free = {name: number for name, number in numbers.items() if name in dims}
         for name, result in run_flat(plan, arrays, scalars, dims=free, debug=False, bases=bases).items():
             arrays[name][...] = result
-        return (0,)
+        return 0
 
 
 class PythonCuda(FakeCuda):
@@ -308,3 +317,12 @@ class FakeTorch(SimpleNamespace):
 
 def floats(*shape):
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+def content(array) -> np.ndarray:
+    """What an array of the host, of this library or of vxc holds."""
+    if isinstance(array, np.ndarray) or hasattr(array, "array"):
+        return getattr(array, "array", array)
+    shape, (address, _) = (array.__cuda_array_interface__[part] for part in ("shape", "data"))
+    data = (ctypes.c_char * (int(np.prod(shape)) * array.dtype.itemsize)).from_address(address or ctypes.addressof(_NOTHING))
+    return np.frombuffer(bytes(data), array.dtype).reshape(shape)

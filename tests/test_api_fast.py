@@ -35,6 +35,29 @@ def test_a_call_made_twice_running_is_repeated_without_writing_its_parameters(to
     assert not prepared.slots and len(full) == 1
 
 
+def test_calls_in_turns_are_repeated_without_writing_their_parameters(torch, full, monkeypatch):
+    k, arrays = vxc.kernel(SHIFT), [(Tensor(floats(size)), Tensor(floats(size))) for size in (4, 4, 8, 8)]
+    for _ in range(3):
+        for at, (x, y) in enumerate(arrays):
+            k(x, y, at)
+    made = list(k._calls._prepared.values())
+    monkeypatch.setitem(k._installed._keys[0].__globals__, "_enqueue", None)  # with which nothing that is written can be launched
+    for value in (5.0, 7.0):
+        for at, (x, y) in enumerate(arrays):
+            x.array[:] = value
+            assert k(x, y, at) is y and (y.array == value + at).all()
+    assert [prepared.slots for prepared in made] == [[], []] and len(full) == 2
+
+
+def test_launches_that_are_kept_have_a_limit(torch, full):
+    k, x, y = vxc.kernel(SHIFT), Tensor(floats(4)), Tensor(floats(4))
+    for n in range(1000, 2500):
+        for _ in range(3):
+            assert k(x, y, n) is y and y.array[0] == n
+    (record,) = k._installed._records[0].values()
+    assert 0 < len(record[-1][k._installed._at("launches")]) <= 1024 and len(full) == 1
+
+
 def test_pairs_of_calls_in_turns(torch, full):
     k = vxc.kernel(SHIFT)
     arrays = [(Tensor(np.full(4, at, np.float32)), Tensor(floats(4))) for at in range(3)]
@@ -115,6 +138,23 @@ def test_an_array_that_was_changed_in_place_is_seen(torch):
     assert np.array_equal(k(x, y).array, moved.array.T)
 
 
+def test_arrays_of_one_shape_are_told_apart(torch, full):
+    """Which are looked for first."""
+    k = vxc.kernel("kernel doubled<T: dtype>(x: T[N, N], out y: T[N, N]) { parallel i in N, j in N { y[i, j] = x[i, j] + x[i, j]; } }")
+    plain, halves = floats(3, 3), floats(3, 3).astype(np.float16)
+    kinds = plain, halves, plain.T, np.zeros((6, 3), np.float32)[::2], floats(2, 2), floats(4, 4)
+    for _ in range(4):
+        for kind in kinds:
+            x, y = Tensor(kind), Tensor(np.zeros(kind.shape, kind.dtype))
+            for made in (k(x, y), k(x, y), k(x)):
+                assert made.array.dtype == kind.dtype and np.array_equal(made.array, 2 * kind)
+    assert len(full) == 2 * len(kinds)
+    x = Tensor(plain)
+    x.negated = True
+    with pytest.raises(vxc.LaunchError, match="lazy negation"):
+        k(x, Tensor(floats(3, 3)))
+
+
 @pytest.mark.parametrize(("kind", "module"), [(GPUArray, "pycuda"), (DeviceNDArray, "numba")], ids=["pycuda", "numba"])
 def test_other_libraries_have_a_fast_path(cuda, full, monkeypatch, kind, module):
     monkeypatch.setitem(sys.modules, module, EMPTY[module])
@@ -145,7 +185,7 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
     at = {p.name: place for place, p in enumerate(kernel.params)}
     switch = sys.getswitchinterval()
 
-    def launched(config, function, address, extra):
+    def launched(config, function, address):
         table = (ctypes.c_void_p * len(kernel.params)).from_address(address)
         values = [ctypes.c_uint64.from_address(table[at[name]]).value for name in ("x", "y")]
         n = ctypes.c_int32.from_address(table[at["n"]]).value
@@ -155,7 +195,7 @@ def test_eight_threads_of_ten_thousand_launches(torch, cuda, monkeypatch):
         if [ctypes.addressof(x), ctypes.addressof(y)] != values or ctypes.c_int32.from_address(table[at["n"]]).value != n:
             wrong.append((values, n))
         y.value = x.value + n
-        return (0,)
+        return 0
 
     def work(at):
         x, y = Tensor(np.full(1, at, np.float32)), Tensor(floats(1))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -66,6 +68,17 @@ def test_the_package_lists_what_it_offers():
     assert sorted(dir(vxc)) == sorted(vxc.__all__) and {"load", "kernel", "jit", "autotune"} <= set(dir(vxc))
 
 
+async def awaited(x, y):
+    """kernel awaited(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }"""
+
+
+def yielded(x, y):
+    """kernel yielded(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }"""
+    yield x
+
+
+DECORATED = "what vxc.jit decorates is a function with the kernel as its docstring"
+
 # ---- wrong options -----------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +89,11 @@ def test_the_package_lists_what_it_offers():
         (lambda: vxc.kernel(SCALE, debug=object()), "`debug` is True or False, not object"),
         (lambda: vxc.kernel(SCALE, debug=1), "`debug` is True or False, not int"),
         (lambda: vxc.kernel(SCALE).as_torch_op(None), "the `name` of as_torch_op is a str such as 'mylib::softmax', not NoneType"),
-        (lambda: vxc.jit(int), "what vxc.jit decorates is a function with the kernel as its docstring, not type"),
+        (lambda: vxc.jit(int), f"{DECORATED}, not type"),
+        (lambda: vxc.jit(awaited), f"{DECORATED}, not an async function"),
+        (lambda: vxc.jit(yielded), f"{DECORATED}, not a generator, which yields"),
+        (lambda: vxc.jit(staticmethod(floats)), f"{DECORATED}, not staticmethod"),
+        (lambda: vxc.jit("kernel"), f"{DECORATED}, not str"),
         (lambda: vxc.autotune(None), "what vxc.autotune tunes is a vxc kernel, not NoneType"),
     ],
 )
@@ -84,6 +101,16 @@ def test_a_wrong_type_is_an_error_of_vxc_and_of_python(call, words):
     with pytest.raises(vxc.VxcError) as caught:
         call()
     assert str(caught.value) == f"E0709: {words}" and isinstance(caught.value, TypeError)
+
+
+def test_a_function_without_docstring_holds_no_kernel():
+    for function, named in ((lambda x, y: x, "a `lambda`"), (floats, "the function `floats`")):
+        with pytest.raises(vxc.CompileError, match=f"E0234.*{named} has no docstring") as caught:
+            vxc.jit(function)
+        assert "write the kernel as its docstring" in caught.value.diagnostics[0].help
+    code = "import vxc\n@vxc.jit\ndef scale(x, y):\n    'kernel scale(x: f32[N], out y: f32[N]) { }'"
+    said = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True).stderr
+    assert "`scale` has no docstring" in said and "Python drops docstrings with -OO: run it without, or use vxc.kernel" in said
 
 
 @pytest.mark.parametrize("path", ["\ud800", "a\0b", "no/such\udc80.vx", "x" * 5000])

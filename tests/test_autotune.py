@@ -166,8 +166,8 @@ def test_a_configuration_that_computes_something_else_is_not_chosen(gpu):
 def test_a_device_that_disagrees_with_the_interpreter_is_not_believed(gpu):
     run = gpu._run
 
-    def wrong(config, kernel, address, extra):
-        status = run(config, kernel, address, extra)
+    def wrong(config, kernel, address):
+        status = run(config, kernel, address)
         if kernel.attr("threads") == 64 and gpu._graph is None:
             table = (ctypes.c_void_p * len(kernel.params)).from_address(address)
             place = next(at for at, p in enumerate(kernel.params) if p.name == "y")
@@ -225,7 +225,7 @@ def test_what_cannot_be_checked_is_not_tuned(gpu):
 
 def test_a_reference_of_another_form_is_named(gpu):
     scale = vxc.autotune(vxc.kernel(SCALE), B=[32], reference=lambda x, n: x)
-    with pytest.raises(vxc.LaunchError, match="E0719: the reference gives 1 arrays, and `scale` has 2 outputs"):
+    with pytest.raises(vxc.LaunchError, match="E0719: the reference gives a ndarray, and `scale` has 2 outputs; give a tuple .*: `n`, `y`"):
         scale(*arguments())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 import pytest
 from fake_cuda import floats
@@ -38,10 +40,12 @@ def limited(B, limit=64, /, more=0):
     "where, said, cause",
     [
         ("B/0", "the constraint `B/0`, for B=32, fails with ZeroDivisionError: division by zero; give a text such as", ZeroDivisionError),
-        ("B(1)", "fails with TypeError: 'int' object is not callable", TypeError),
-        ("B[0]", "fails with TypeError", TypeError),
-        ("B + 'a'", "fails with TypeError", TypeError),
-        ("[B2 for q in [1]]", "fails with NameError: name 'B2' is not defined", NameError),
+        ("B + 'a'", "fails with TypeError: 'a' is no number", TypeError),
+        ("'%9999999999d' % B", "fails with TypeError: '%9999999999d' is no number", TypeError),
+        ("'a' * 10000000000", "fails with TypeError: 'a' is no number", TypeError),
+        ("9**9**9**9", "fails with OverflowError: a number is of more than 4,096 bits", OverflowError),
+        ("B << 99999999999", "fails with OverflowError: a number is of more than 4,096 bits", OverflowError),
+        ("*".join(["2**4000"] * 2), "fails with OverflowError: a number is of more than 4,096 bits", OverflowError),
         (lambda B: np.array([1, 2]), "a constraint, for B=32, fails with ValueError: The truth value", ValueError),
         (lambda B: {}[B], "a constraint, for B=32, fails with KeyError: 32", KeyError),
         (lambda B: vxc.kernel("no kernel"), "a constraint, for B=32, fails with vxc.api.errors.CompileError", vxc.CompileError),
@@ -62,6 +66,7 @@ def test_what_a_constraint_raises_is_the_cause(where, said, cause):
         (1, "a constraint is 1; give"),
         (lambda *B: True, "does not say what it looks at; write it as `lambda BM, BN: ..`"),
         ("B\0", "is no expression: source code"),
+        ("+".join(["B"] * 20_000), "is no expression: maximum recursion depth"),
         ("-" * 100_000 + "B", "the constraint `'-----.*-B'` is no expression: "),
         ("\ud800", "is no expression: 'utf-8' codec"),
     ],
@@ -71,9 +76,40 @@ def test_what_is_no_constraint_is_refused(where, said):
         given(where=where)
 
 
-@pytest.mark.parametrize("where", [placed, limited, " B > 32", "[q for q in [B] if q > 32]", [placed, limited], iter([placed])])
+@pytest.mark.parametrize(
+    "where, has",
+    [
+        ("B(1)", "a call"), ("min(B, 3)", "a call"), ("B[0]", "an index"), ("B.real", "an attribute"), ("f'{B:>10000000}'", "an f-string"),
+        ("[B2 for q in [1]]", "a comprehension"), ("[x.append(1) for x in [[1]] for y in x]", "a comprehension"), ("B @ 2", "an `@`"),
+        ("(lambda f: f(f))(lambda f: f(f))", "a call"), ("(C := B)", "a NamedExpr"), ("(*(1, B),)", "a Starred"),
+    ],
+)  # fmt: skip
+def test_constraints_are_arithmetic_which_ends(where, has):
+    with refused(f"the constraint `.*` has {has}, and is to be arithmetic over the axes; write numbers, axes, operators, "):
+        given(where=where)
+
+
+def test_what_has_no_end_is_cut_off():
+    with refused("`where` gives more than 1,000 constraints; write them as one"):
+        given(where=repeat("B > 0"))
+    with refused("axis `B` is given more than 100,000 values; give fewer"):
+        given(B=range(1, 10**30))
+    with refused("the axes of `scale` have more than 100,000 combinations; give fewer values"):
+        given(B=range(1, 1001), F=range(1, 1001))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        placed, limited, " B > 32", [placed, limited], iter([placed]), "B == 64 if B > 0 else False", "32 < B <= 64 != 65", "B in (64, 65)",
+        "B not in [32] and not B in {1, 32}", "B % 3 == 1 or False", "-B < +-32", "B // 2 ** 5 == 2", "B >> 6 & 1",
+        "~B | B ^ 32 <= -1 and B > 32", "B / 2 > 16.5", "B - 1 << 2 > 200", "B is not None and B * B >= 4096", "0 or B - 32",
+    ],
+)  # fmt: skip
 def test_forms_of_constraints(where):
     assert list(map(str, given(where=where)._configs)) == ["B=64"]
+    if isinstance(where, str):
+        assert [bool(eval(where.strip(), {"B": value})) for value in (32, 64)] == [False, True]  # as Python has it
 
 
 # ---- other arguments -------------------------------------------------------------------------------------------------

@@ -140,11 +140,11 @@ def test_blocks_are_taken_from_the_ends_and_from_all_over_the_middle():
     gaps = np.diff([*between, *more])
     assert len(gaps) == 7 and gaps.min() > 996 / 8 / 2 and len({*gaps.tolist()}) > 1  # everywhere, and not every so many
     assert counters.weight == 1
-    for grid in range(13, 200):
-        numbers = np.concatenate([*Counters(12).chunks("k", grid, 5)])
-        assert len({*numbers.tolist()}) == len(numbers) <= 12 and numbers.max() == grid - 1
+    for blocks in range(13, 200):
+        numbers = np.concatenate([*Counters(12).chunks("k", blocks, 5)])
+        assert len({*numbers.tolist()}) == len(numbers) <= 12 and numbers.max() == blocks - 1
         counted = Counters(12)
-        assert sum(counted.weight * len(numbers) for numbers in counted.chunks("k", grid, 5)) == pytest.approx(grid)
+        assert sum(counted.weight * len(numbers) for numbers in counted.chunks("k", blocks, 5)) == pytest.approx(blocks)
 
 
 def least(body: str, count: int = 256, **more) -> float:

@@ -52,9 +52,9 @@ def test_debug_builds_check_what_nothing_uses(unused, code):
     x, p = np.zeros(40, np.int32), np.full(40, -1 if code == "E0720" else 0, np.int32)
     debug, release = (compiled_for(Source("k.vx", text), debug=debug) for debug in (True, False))
     assert debug.cuda.count(code) > release.cuda.count(code) == 0 and debug.binary.cubin
-    for plan in (debug.tile, debug.plan):
+    for made in (debug.tile, debug.plan):
         with pytest.raises(VxcError, match=code):
-            run_flat(plan, {"x": x, "p": p}, {}, trap_div=True)
+            run_flat(made, {"x": x, "p": p}, {}, trap_div=True)
     assert (run_flat(release.plan, {"x": x, "p": p}, {})["y"] == p).all()
 
 

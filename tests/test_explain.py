@@ -244,6 +244,14 @@ def test_sizes_that_options_give_are_enough_for_floats():
     assert kernel["launches"][0]["traffic"] is None
 
 
+def test_shared_memory_is_what_the_passes_say():
+    (kernel,) = explained(SAMPLES / "topk.vx")["kernels"]
+    said = [d["message"] for d in kernel["remarks"] if d["message"].endswith("bytes of shared memory a block")]
+    assert {d["pass_name"] for d in kernel["remarks"] if d["message"] in said} == {"plan-shared", "lower-to-threads"}
+    counted = [int(re.search(r"([\d,]+) bytes", text)[1].replace(",", "")) for text in said]
+    assert sum(counted) == kernel["launches"][0]["resources"]["shared_bytes"]
+
+
 def test_an_arch_without_peak_figures_has_no_roofline():
     assert TARGETS["sm_121"].peak is None
     one = launch("-", "--arch", "sm_121", stdin=COPY)

@@ -272,6 +272,7 @@ def changed(k: Kernel) -> Iterator[Kernel]:
     yield k.with_attrs(threads=7, group=7)
     yield k.with_attrs(shared_bytes=8)
     yield k.with_attrs(blocks=1)
+    yield replace(k, name="other")
 
 
 @pytest.mark.parametrize("name", ["rowsum", "transpose_tile"])

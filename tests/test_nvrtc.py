@@ -39,7 +39,7 @@ def found(text: str, **more) -> object:
 def test_cubin_ptx_and_resources():
     binary = nvrtc.compile_cuda(SAXPY, "saxpy.cu", "sm_90a")
     assert binary.cubin[:4] == b"\x7fELF" and ".target sm_90a" in binary.ptx
-    assert list(sorted(binary.kernels)) == ["saxpy", "spills"]
+    assert sorted(binary.kernels) == ["saxpy", "spills"]
     saxpy, spills = binary.kernels["saxpy"], binary.kernels["spills"]
     assert saxpy.shared == 1024 and saxpy.barriers == 1 and 0 < saxpy.registers <= 32 and saxpy.stack == saxpy.spill_stores == 0
     assert spills.stack >= 800 and spills.shared == 0

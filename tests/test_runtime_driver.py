@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import enum
+import gc
 import os
 import struct
 from types import SimpleNamespace
@@ -17,8 +18,9 @@ from vxc.cuda.nvrtc import compile_cuda
 from vxc.diag import VxcError
 from vxc.dtypes import DTYPES
 from vxc.runtime import driver as driver_module
-from vxc.runtime import pointers
+from vxc.runtime import library
 from vxc.runtime.driver import Driver, driver, unavailable
+from vxc.runtime.library import reference
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.target import for_capability
 
@@ -136,6 +138,18 @@ def test_an_early_launch_says_so(cluster, count):
     assert config.attrs[-1].value.programmaticStreamSerializationAllowed == 1
 
 
+def test_arguments_of_raw_launches_lie_where_the_bindings_have_them():
+    """And stay there: nothing else holds what the bindings made."""
+    from cuda.bindings import driver as bindings
+
+    config = Driver(bindings).raw_config((7, 1, 1), (256, 1, 1), 1024, 99, early=True)
+    function = Driver(bindings).raw_function(bindings.CUfunction(1 << 40))
+    gc.collect()
+    words, longs = (ctypes.cast(config, ctypes.POINTER(kind)) for kind in (ctypes.c_uint, ctypes.c_uint64))  # as cuda.h lays them out
+    assert words[:7] == [7, 1, 1, 256, 1, 1, 1024] and longs[4] == 99 and longs[5] != 0 and words[12] == 1
+    assert ctypes.cast(function, ctypes.c_void_p).value == 1 << 40
+
+
 def test_no_bindings_is_a_diagnostic(monkeypatch):
     def without_bindings(name, *rest, real=builtins.__import__):
         if name.startswith("cuda"):
@@ -182,9 +196,9 @@ def test_the_device_of_an_address_is_what_the_library_says(monkeypatch):
 
     def attribute(into, which, address):
         into._obj.value = 5
-        return 0 if which == pointers.DEVICE_ORDINAL and address.value == 4096 else 1
+        return 0 if which == library.DEVICE_ORDINAL and address.value == 4096 else 1
 
-    monkeypatch.setattr(pointers, "_library", lambda: SimpleNamespace(cuPointerGetAttribute=attribute))
+    monkeypatch.setattr(library, "library", lambda: SimpleNamespace(cuPointerGetAttribute=attribute))
     wrong = SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE")
     bindings = SimpleNamespace(CUresult=lambda status: wrong, cuGetErrorString=lambda status: (0, b"no"))
     assert Driver(bindings).device_of(4096) == 5
@@ -213,6 +227,24 @@ def test_a_kernel_runs_through_either_driver():
             assert device.device_of(int(memory)) == 0
             device.free(memory)
         assert np.array_equal(result, np.where(np.arange(256) < 200, array * 2, array))
+
+
+@pytest.mark.gpu
+def test_a_raw_launch_runs_or_says_why_not():
+    device, result = driver(), np.zeros(256, np.float32)
+    binary = compile_cuda(SCALE, "scale.cu", for_capability(device.capability(0)).name)
+    with device.active(0):
+        memory = device.allocate(result.nbytes)
+        device.upload(memory, np.ones_like(result))
+        function = device.raw_function(device.function(device.load(binary.cubin), "scale"))
+        packed = pack([pointer(int(memory)), scalar(DTYPES["f32"], 3), scalar(DTYPES["u8"], 255)])
+        table, enqueue = reference(packed.address, packed), device.raw_launch()
+        assert enqueue(device.raw_config((1, 1, 1), (256, 1, 1), 1024, 0, early=False), function, table, None) == 0
+        device.download(result, memory)
+        status = enqueue(device.raw_config((1, 1, 1), (2048, 1, 1), 1024, 0, early=False), function, table, None)
+        device.free(memory)
+    assert result.tolist() == [3.0] * 255 + [1.0]
+    assert "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE" in device.refused(status).diagnostics[0].message
 
 
 @pytest.mark.gpu

@@ -1,4 +1,6 @@
-"""Every access of a kernel against an oracle that enumerates addresses and knows nothing of the pass: how many bytes, how often.
+"""Accesses of some kernels against an oracle that enumerates addresses and knows nothing of the pass: how many bytes, how often. What all
+lengths and places of ordinary arrays give is in test_widest_accesses.py; here is what is known of one array and not of another, elements
+that iterations share, pitches, and rows from some element on.
 
 A run is what one thread takes in a row: the elements that the order of a reduction gives a lane, or 16 bytes of the array that
 an elementwise loop writes.
@@ -26,7 +28,6 @@ from vxc.source import Source
 ROWS = 256  # or a part of those that blocks have in flight, where rows are short: else the last would be read again
 SIZES = {"f16": 2, "f32": 4}
 MAP = "kernel k(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i] * 2.0; } }"
-MATRIX = "kernel k(x: T[M, N], b: T[N], out y: T[M, N]) { parallel i in M, j in N { y[i, j] = x[i, j] + b[j]; } }"
 SUM = "kernel k(x: T[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"
 ROW = "kernel k(x: T[M, N], out y: T[M, N]) { parallel i in M { y[i] = x[i] - max(x[i]); } }"
 
@@ -57,8 +58,8 @@ def reduced(base: int, size: int, start: int, length: int, order, straight: bool
     return seen
 
 
-def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int], most: int) -> tuple[list[int], Counter]:
-    """Elements dealt out `most` at a time from where `y` is at a multiple of 16 bytes: the first of each run, and all accesses."""
+def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int], most: int) -> Counter:
+    """Accesses to elements dealt out `most` at a time from where `y` is at a multiple of 16 bytes."""
     first = next(e for e in range(start, start + 17) if (bases["y"] + e * sizes["y"]) % 16 == 0)
     firsts = list(range(first, start + length - most + 1, most))
     seen: Counter = Counter()
@@ -66,7 +67,7 @@ def dealt(start: int, length: int, sizes: dict[str, int], bases: dict[str, int],
         for at in firsts:
             seen += named(name, pieces(run(bases[name], size, at, most), size))
         seen[name, size] += length - most * len(firsts)
-    return firsts, seen
+    return seen
 
 
 def named(name: str, seen: Counter) -> Counter:
@@ -95,84 +96,6 @@ def numbers(shape, t: str) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.dtype(t.replace("f", "float")))
 
 
-@pytest.fixture(scope="module")
-def kernels() -> dict[tuple[str, str], Compiled]:
-    texts = {"map": MAP, "matrix": MATRIX, "sum": SUM, "row": ROW}
-    return {(name, t): compile(Source("k.vx", text.replace("T", t))) for name, text in texts.items() for t in SIZES}
-
-
-@pytest.mark.parametrize("t", SIZES)
-@pytest.mark.parametrize("n", range(1, 65))
-def test_one_dimension(kernels, n, t):
-    size = SIZES[t]
-    for bases in places(size):
-        assert check(kernels["map", t], {"x": numbers((n,), t)}, bases) == dealt(0, n, {"x": size, "y": size}, bases, 16 // size)[1], bases
-
-
-@pytest.mark.parametrize("n", range(1, 65))
-def test_two_types(n):
-    """Eight elements at a time, two accesses of the wider type."""
-    made = compile(Source("k.vx", MAP.replace("x: T", "x: f16").replace("y: T", "y: f32")))
-    for bases in [{"x": a, "y": b} for a in range(0, 16, 2) for b in range(0, 16, 4)][n % 3 :: 3]:
-        expected = dealt(0, n, {"x": 2, "y": 4}, bases, 8)[1]
-        assert check(made, {"x": numbers((n,), "f16")}, bases) == expected, bases
-
-
-@pytest.mark.parametrize("t", SIZES)
-@pytest.mark.parametrize("n", range(1, 65))
-def test_a_matrix_is_one_stretch(kernels, n, t):
-    size, most, rows = SIZES[t], 16 // SIZES[t], 3
-    for bases in places(size)[n % 3 :: 3]:
-        bases["b"] = (bases["x"] + n * size) % 16
-        seen = check(kernels["matrix", t], {"x": numbers((rows, n), t), "b": numbers((n,), t)}, bases, ("x", "y", "b"))
-        firsts, expected = dealt(0, rows * n, {"x": size, "y": size}, bases, most)
-        if n < most:
-            firsts, expected = [], Counter({("x", size): rows * n, ("y", size): rows * n})  # rows shorter than a run
-        for at in firsts:
-            if at % n + most <= n:  # else b[j] begins again within a run, and is loaded element by element
-                expected += named("b", pieces(run(bases["b"], size, at % n, most), size))
-            else:
-                expected["b", size] += most
-        expected["b", size] += rows * n - most * len(firsts)
-        assert seen == expected, bases
-
-
-@pytest.mark.parametrize("t", SIZES)
-@pytest.mark.parametrize("n", range(1, 65))
-def test_reduced_rows(kernels, n, t):
-    """Of a length that only the call knows, and of one that the text says."""
-    size = SIZES[t]
-    static = compile(Source("k.vx", SUM.replace("T", t).replace("N", str(n))))
-    x = numbers((ROWS, n), t)
-    for made, length in ((kernels["sum", t], None), (static, n)):
-        order = reduce_order(length, made.typed.params[0].dtype, True)
-        for base in range(0, 16, size):
-            straight = length is not None and n * size % 16 != 0
-            expected = sum((reduced(base, size, row * n, n, order, straight) for row in range(ROWS)), Counter())
-            assert check(made, {"x": x}, {"x": base}, ("x",)) == named("x", expected), (length, base)
-
-
-@pytest.mark.parametrize("t", SIZES)
-@pytest.mark.parametrize("n", range(1, 65))
-def test_rows(kernels, n, t):
-    """Rows of whole runs are kept, each lane its runs, and wide only where both arrays are aligned; others are read by two loops."""
-    size, most, rows = SIZES[t], 16 // SIZES[t], 3
-    made = kernels["row", t]
-    order = reduce_order(None, made.typed.params[0].dtype, True)
-    for bases in places(size)[n % 3 :: 3]:
-        expected: Counter = Counter()
-        for row in range(rows) if n % most else ():
-            expected += dealt(n * row, n, {"x": size, "y": size}, bases, most)[1]
-            expected += named("x", reduced(bases["x"], size, n * row, n, order))
-        if n % most == 0:
-            width = size if any(bases.values()) else 16
-            expected = Counter({(name, width): rows * n * size // width for name in ("x", "y")})
-        assert check(made, {"x": numbers((rows, n), t)}, bases) == expected, bases
-
-
-# ---- where it is known how arrays lie --------------------------------------------------------------------------------
-
-
 def known(text: str, t: str, **aligned: bool) -> Compiled:
     made = compile(Source("k.vx", text.replace("T", t)), aligned=aligned)
     assert not any(inst.op == "aligned" for kernel in made.plan.kernels for inst in kernel.insts)
@@ -185,7 +108,7 @@ def test_one_dimension_of_known_arrays(t, x, y):
     size, made = SIZES[t], known(MAP, t, x=x, y=y)
     for n in range(1, 65, 3):
         for bases in (b for b in places(size) if not (x and b["x"] or y and b["y"])):
-            expected = dealt(0, n, {"x": size, "y": size}, bases, 16 // size)[1]
+            expected = dealt(0, n, {"x": size, "y": size}, bases, 16 // size)
             assert check(made, {"x": numbers((n,), t)}, bases) == expected, (n, bases)
     assert ("ahead" in {inst.op for kernel in made.plan.kernels for inst in kernel.insts}) == (not y)
 
@@ -197,7 +120,7 @@ def test_elements_that_iterations_share(each, count, x):
     n = 2304
     text = f"kernel k(x: u8[{n // each}], out y: f16[{n}]) {{ parallel i in {n} {{ y[i] = x[i // {each}] as f16; }} }}"
     made, bytes_ = known(text, "f16", x=x, y=True), np.random.default_rng(each).integers(0, 256, n // each, np.uint8)
-    for base in range(0, 1 if x else 16):
+    for base in range(1 if x else 16):
         expected = Counter({("y", 16): n // 8})
         for first in range(0, n, 8):
             expected += named("x", pieces(run(base, 1, first // each, count), 1) if count > 1 else Counter({1: 8}))

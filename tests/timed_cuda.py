@@ -68,13 +68,13 @@ class TimedCuda(FakeCuda):
     def drop_graph(self, graph):
         self.live.remove(graph)
 
-    def _run(self, config, kernel, address, extra):
+    def _run(self, config, kernel, address):
         cost = self.cost(kernel, config[0][0])
         if self._graph is not None:
             self._graph.append(cost)
-            return (0,)
+            return 0
         self.clock += cost
-        return super()._run(config, kernel, address, extra)
+        return super()._run(config, kernel, address)
 
 
 class Event:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vxc.api.errors import CompileError, LaunchError, NoDeviceError, UnwrittenWarning
     from vxc.api.kernels import Kernel
     from vxc.api.one_line import elementwise, reduction
+    from vxc.api.owned import DeviceArray
     from vxc.api.tuned import Tuned, autotune
     from vxc.diag import VxcError
     from vxc.driver import compile
@@ -28,14 +29,14 @@ _HOMES = {
     "load": "vxc.api.authoring", "kernel": "vxc.api.authoring", "jit": "vxc.api.authoring", "Module": "vxc.api.authoring",
     "elementwise": "vxc.api.one_line", "reduction": "vxc.api.one_line", "Kernel": "vxc.api.kernels",
     "autotune": "vxc.api.tuned", "Tuned": "vxc.api.tuned",
-    "Compiled": "vxc.api.ahead", "ShapeDtype": "vxc.api.ahead",
+    "DeviceArray": "vxc.api.owned", "Compiled": "vxc.api.ahead", "ShapeDtype": "vxc.api.ahead",
     "CompileError": "vxc.api.errors", "LaunchError": "vxc.api.errors", "NoDeviceError": "vxc.api.errors",
     "UnwrittenWarning": "vxc.api.errors",
 }  # fmt: skip
 
 __all__ = [
     "__version__", "target", "compile", "Source", "VxcError", "load", "kernel", "jit", "Module", "elementwise", "reduction", "Kernel",
-    "autotune", "Tuned", "Compiled", "ShapeDtype", "CompileError", "LaunchError", "NoDeviceError",
+    "autotune", "Tuned", "DeviceArray", "Compiled", "ShapeDtype", "CompileError", "LaunchError", "NoDeviceError",
     "UnwrittenWarning",
 ]  # fmt: skip
 

@@ -7,6 +7,7 @@ cuda-bindings with parameters packed once: the floor. Results are checked.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,6 @@ from benching.record import calls_facts
 from benching.timing import Problem
 
 import vxc
-from vxc.runtime.driver import driver
 from vxc.runtime.timing import in_turns
 
 CALLS, ROUNDS, WARM = 1_000, 30, 50
@@ -46,10 +46,11 @@ def of_vxc(x: Any, y: Any, n: int) -> Iterator[Way]:
     yield "vxc_out", allocating, (x, n)
     yield "vxc_bound", bound, ()
     call = kernel._calls.checked({"x": x, "y": y, "n": n})
-    step, slot = call.prepared.single, call.prepared.slot()
-    call.prepared.pack(slot[0], 0, *call.values)
-    HELD.append(slot)
-    yield "driver", driver().raw_launch()[0], (step.configs[call.stream], step.function, slot[1], 0)
+    step, (memory, table) = call.prepared.single, call.prepared.slot()
+    call.prepared.pack(memory, 0, *call.values)
+    HELD.append(table)
+    config, function = (argument._obj.owner for argument in (step.configs[call.stream], step.function))  # as the bindings have them
+    yield "driver", import_module("cuda.bindings.driver").cuLaunchKernelEx, (config, function, ctypes.cast(table, ctypes.c_void_p).value, 0)
 
 
 HELD: list = []  # parameters that a launch points at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import FILES, WIDTHS, Mutant
+from mutants.mutant import FILES, WIDEST, WIDTHS, Mutant
 
 TRANSPOSES, KEPT, BACKWARDS = "test_transposes.py::", "test_kept_rows.py::", "test_api_backwards.py::"
 
@@ -16,7 +16,7 @@ MEMORY = (
     Mutant(
         "wide-quotient-of-a-short-row", "analysis/vector_width.py", "a division goes on from the first where rows are shorter than a run",
         "merge(self.found.least, {by.name: loop.count})", "pass",
-        (WIDTHS + "test_rows", WIDTHS + "test_a_matrix_is_one_stretch", WIDTHS + "test_reduced_rows"),
+        (WIDEST + "[bias-f32-run-time]",),
     ),
     Mutant(
         "wide-shared-by-all", "passes/widen_loop.py", "iterations that share elements of a run read one each",
@@ -26,7 +26,7 @@ MEMORY = (
     Mutant(
         "wide-under-a-condition", "analysis/vector_width.py", "an access that only some elements make is made of all",
         "outside = [i for i in group if parent[i] != home or i not in loop.level]", "outside: list[int] = []",
-        (FILES, WIDTHS + "test_rows"),
+        (FILES, WIDEST + "[row-f32-run-time]"),
     ),
     Mutant(
         "async-copy-of-what-is-written", "passes/async_copies.py", "what the kernel also writes is copied behind its back",

@@ -21,5 +21,5 @@ class Mutant(NamedTuple):
 
 FILES = "test_filetests.py"
 INDICES, MATHS, LINES = "test_cases_indices.py::", "test_cases_maths.py::", "test_cases_rows.py::"
-WIDTHS = "test_vector_widths.py::"
+WIDTHS, WIDEST = "test_vector_widths.py::", "test_widest_accesses.py::test_every_length_and_place"
 TILES, ROWS, MATRIX = "test_cases_tiles.py::", "test_cases_tile_rows.py::", "test_tiles_matrix.py::"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, WIDTHS, Mutant
+from mutants.mutant import FILES, INDICES, LINES, MATHS, MATRIX, ROWS, TILES, WIDEST, Mutant
 
 PASSES = (
     # ---- barriers and shared memory ----
@@ -211,12 +211,12 @@ PASSES = (
         "vector-across-rows", "passes/widen_loop.py", "elements behind the end of a row are read instead of the next row's first",
         'b.emit("le", b.emit("add", digits[i].rest, self.loop.count), digits[i].divisor)',
         'b.emit("le", digits[i].rest, digits[i].divisor)',
-        (WIDTHS + "test_a_matrix_is_one_stretch",),
+        (WIDEST + "[bias-f32-run-time]",),
     ),
     Mutant(
         "first-elements-dropped", "passes/widen_loop.py", "elements before the first multiple of 16 bytes are left out",
         'before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)', "before = Const(0)",
-        (WIDTHS + "test_one_dimension",),
+        (WIDEST + "[map-f16-run-time]",),
     ),
     Mutant(
         "used-value-imprecise", "passes/elementary_precision.py", "a value that is used as f32 too is only as good as what is stored of it",

@@ -159,7 +159,7 @@ def _conflict(group: np.ndarray, p: np.ndarray, writes: np.ndarray, atomic: np.n
         last = np.concatenate((first[1:], [len(rows)])) - 1
         ends[kind] = (groups, rows[first], rows[last] if len(rows) else rows)
     for one, two in ((1, 1), (0, 1), (1, 2), (0, 2)):
-        common, i, j = np.intersect1d(ends[one][0], ends[two][0], return_indices=True)
+        _, i, j = np.intersect1d(ends[one][0], ends[two][0], return_indices=True)
         for a, b in ((ends[one][1][i], ends[two][2][j]), (ends[one][2][i], ends[two][1][j])):
             for n in np.flatnonzero(p[a] != p[b])[:1]:
                 pair = (int(min(a[n], b[n])), int(max(a[n], b[n])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -124,9 +124,13 @@ class Compiled:
     to begin, with all their rows, at multiples of 16 bytes. Texts and machine code are made when first asked for, or taken from the cache.
     """
 
-    def __init__(self, calls: Calls, specialisation: Specialisation, views: Mapping[str, ArrayView], arch: str) -> None:
-        self._calls, self._what = calls, (specialisation, arch)
-        self._shapes = {name: view.shape for name, view in views.items()}
+    def __init__(self, calls: Calls, specialisation: Specialisation, shapes: Mapping[str, tuple[int, ...]], arch: str) -> None:
+        self._calls, self._what, self._shapes = calls, (specialisation, arch), shapes
+
+    def __reduce__(self) -> tuple[Callable[..., Compiled], tuple[Any, ...]]:
+        """Copied and pickled as what it is made of: texts and machine code are made, or taken from the cache, where they are asked for."""
+        calls = self._calls
+        return _again, ((calls.recipe, calls.params, calls.specialise, calls.target), self._what[0], self._shapes, self._what[1])
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self._calls.recipe.name}, compiled for {self._what[1]}>"
@@ -210,4 +214,8 @@ def compiled_ahead(fit: Fitted, arch: str) -> Compiled:
     specialisation = calls.specialise(views)
     described = {name: Described(view.shape, view.dtype.numpy_name) for name, view in views.items()}
     check_described(calls.plan(specialisation, arch), described, calls.recipe.source)
-    return Compiled(calls, specialisation, views, arch)
+    return Compiled(calls, specialisation, {name: view.shape for name, view in views.items()}, arch)
+
+
+def _again(calls: tuple[Any, ...], specialisation: Specialisation, shapes: Mapping[str, tuple[int, ...]], arch: str) -> Compiled:
+    return Compiled(Calls(*calls), specialisation, shapes, arch)

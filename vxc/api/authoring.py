@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
@@ -13,6 +14,7 @@ from vxc.api.compiling import signatures
 from vxc.api.decorated import check_parameters
 from vxc.api.devices import arch_named
 from vxc.api.errors import WrongTypeError, expect, translated
+from vxc.api.functions import gives_none
 from vxc.api.kernels import Kernel
 from vxc.api.specialise import Recipe
 from vxc.binding import brief
@@ -116,11 +118,16 @@ def jit(
 
     def made(function: Callable[..., Any]) -> Kernel:
         with translated():
-            expect("what vxc.jit decorates", function, FunctionType, "a function with the kernel as its docstring")
+            wanted = "a function with the kernel as its docstring"
+            expect("what vxc.jit decorates", function, FunctionType, wanted)
+            if gives_none(function):
+                raise WrongTypeError(Diagnostic("E0709", f"what vxc.jit decorates is {wanted}, not {gives_none(function)}"))
             text = inspect.getdoc(function)
             if not text:
+                named = "a `lambda`" if function.__name__ == "<lambda>" else f"the function `{function.__name__}`"
                 hint = 'write the kernel as its docstring: """kernel f(x: f32[N], out y: f32[N]) { .. }"""'
-                raise VxcError(Diagnostic("E0234", f"the function `{function.__name__}` has no docstring", help=hint))
+                hint = "Python drops docstrings with -OO: run it without, or use vxc.kernel" if sys.flags.optimize > 1 else hint
+                raise VxcError(Diagnostic("E0234", f"{named} has no docstring", help=hint))
             source = Source(f"<{function.__module__}.{function.__qualname__}>", text + "\n")
             name = function.__name__ if function.__name__ in [k.name for k in signatures(source)[0]] else None
             found = _chosen(source, name, target, debug, maxrregcount)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from vxc.api.signatures import Parameter, Signature
@@ -87,7 +87,7 @@ def _parameter(param: syntax.Param, text: str) -> Parameter:
     return Parameter(param.name, param.direction, param.type.name, dims, names, pitched, text[param.span.start : param.span.end])
 
 
-def _names(dims: Iterator[syntax.Dim]) -> frozenset[str]:
+def _names(dims: Iterable[syntax.Extent]) -> frozenset[str]:
     return frozenset(name.name for dim in dims for name in names_in(dim))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from vxc.api.compiling import Built, Specialiser, built, compiled, remembered
 from vxc.api.devices import arch_of, cuda, device_of
@@ -61,8 +64,8 @@ class Fitted:
 
 
 class Calls:
-    """What one kernel has compiled and prepared. `renamed` gives keywords the names of parameters, where they may have others; `apart` is
-    what is said of arrays that overlap.
+    """What one kernel has compiled and prepared. Threads that need the same at once wait for the first, which makes it. `renamed` gives
+    keywords the names of parameters, where they may have others; `apart` is what is said of arrays that overlap.
     """
 
     renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
@@ -75,11 +78,27 @@ class Calls:
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}
         self._built: dict[tuple[Specialisation, str], Built] = {}
         self._prepared: dict[tuple, Prepared] = {}
+        self.making = RLock()  # held by the thread that compiles or prepares
+        _ALL.add(self)
 
     def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments by name, and options of the call; a parameter that is called as an option is the parameter."""
         options = {name: value for name, value in keywords.items() if name in _OPTIONS and name not in self.names}
         return {name: value for name, value in keywords.items() if name not in options}, options
+
+    def views(self, arrays: Mapping[str, Any], stream: int = 0) -> dict[str, ArrayView]:
+        """What arrays are and where they lie, by parameter. Raises as `libraries.view`."""
+        found = {}
+        for name, array in arrays.items():
+            try:
+                found[name] = view(array, name, stream)
+            except VxcError as error:
+                declared = next(p.text for p in self.params if p.name == name)
+                error.diagnostics = tuple(
+                    replace(d, notes=(*d.notes, f"it is declared `{declared}`")) if d.code == "E0704" else d for d in error.diagnostics
+                )
+                raise
+        return found
 
     def fitted(self, views: Mapping[str, ArrayView]) -> Fitted:
         """An array of no dimensions has one element: it is taken with as many dimensions as are declared, each of size 1."""
@@ -90,9 +109,10 @@ class Calls:
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """From what was compiled before, else newly. Raises `VxcError`."""
         key = (specialisation, target)
-        if key not in self._compiled:
-            self._compiled[key] = compiled(self.recipe, specialisation, target)
-        return self._compiled[key]
+        with self.making:
+            if key not in self._compiled:
+                self._compiled[key] = compiled(self.recipe, specialisation, target)
+            return self._compiled[key]
 
     def remembered(self, specialisation: Specialisation, target: str) -> bool:
         """Whether `built` need compile nothing."""
@@ -105,10 +125,11 @@ class Calls:
 
     def built(self, specialisation: Specialisation, target: str) -> Built:
         """What can be launched: from what was built before, here or in an earlier process, else newly. Raises `VxcError`."""
-        if not self.remembered(specialisation, target):
-            made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
-            self._built[specialisation, target] = made
-        return self._built[specialisation, target]
+        with self.making:
+            if not self.remembered(specialisation, target):
+                made = built(self.recipe, specialisation, target, lambda: self.compiled(specialisation, target))
+                self._built[specialisation, target] = made
+            return self._built[specialisation, target]
 
     def plan(self, specialisation: Specialisation, target: str) -> Plan:
         """The plan, for its parameters and entries, without making machine code. Raises `VxcError`."""
@@ -125,7 +146,7 @@ class Calls:
         arrays = {name: value for name, value in given.items() if is_array(value)}
         library = library_of(arrays.values())
         asked = None if stream is None else stream_handle(stream)
-        views = {name: view(array, name, asked or 0) for name, array in arrays.items()}
+        views = self.views(arrays, asked or 0)
         for name, found in views.items():
             reachable(name, found, arrays[name])
         device = place_of(driver, arrays, views)
@@ -137,7 +158,7 @@ class Calls:
         outs = {}
         if prepared.outs:
             with driver.active(device):
-                outs = {o.name: maker(arrays.values(), o.name, o.shape, o.dtype, device)() for o in prepared.outs}
+                outs = {o.name: maker([*arrays.values()], o.name, o.shape, o.dtype, device, queue)() for o in prepared.outs}
             views |= {name: view(array, name) for name, array in outs.items()}
             fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less
@@ -164,8 +185,8 @@ class Calls:
             for producer in call.producers:
                 driver.wait(call.stream, producer)
             status = call.prepared.run(call.values, call.stream)
-        if status is not call.prepared.success:
-            raise driver.failed("cuLaunchKernelEx", status)
+        if status != 0:
+            raise driver.refused(status)
 
     def _find(self, driver: Driver, device: int, queue: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
         """What an earlier call with such arguments prepared, else newly made."""
@@ -177,7 +198,12 @@ class Calls:
                 message = f"this is the first call of `{self.recipe.name}` with such arguments, and the stream is captured into a graph"
                 hint = "make one such call before the capture, which compiles the kernel and loads it"
                 raise VxcError(Diagnostic("E0718", message, help=hint))
-            made = self._prepare(driver, device, fit, scalars)
+            with self.making:
+                found = self._prepared.get(self._key(device, fit, scalars))  # which another thread may have made meanwhile
+                return found or self._made(driver, device, fit, scalars)
+
+    def _made(self, driver: Driver, device: int, fit: Fitted, scalars: Mapping[str, Any]) -> Prepared:
+        made = self._prepare(driver, device, fit, scalars)
         self.deciding |= made.deciding
         if len(self._prepared) >= _LIMIT:
             self._prepared.clear()
@@ -209,6 +235,18 @@ class Calls:
         extents = [_extent(name, fit.views.get(name, views[name])) for name in declared]
         outs = [replace(o, shape=fit.shapes.get(o.name, o.shape)) for o in outs]
         return Prepared(driver, device, made.plan, made.binary, calls, extents, outs)
+
+
+_ALL: WeakSet[Calls] = WeakSet()
+
+
+def _forked() -> None:
+    """In a forked process no other thread is left that could give back what it held."""
+    for calls in list(_ALL):
+        calls.making = RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _of_one(library: Library | None, arrays: Iterable[Any]) -> bool:

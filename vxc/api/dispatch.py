@@ -169,29 +169,28 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
     step = prepared.single
     if step is None or call.producers:
         return untraced(in_full)
-    enqueue, success = cuda().raw_launch()
+    enqueue = cuda().raw_launch()
     slot = prepared.slot()
     prepared.pack(slot[0], 0, *call.values)
-    launches = ByStream(lambda queue: partial(enqueue, step.configs[queue], step.function, slot[1], 0))
+    launches = ByStream(lambda queue: partial(enqueue, step.configs[queue], step.function, slot[1], None))
     queue, launch, one = call.stream, launches[call.stream], device_count(cuda()) == 1
 
     def elsewhere() -> Any:
         """On another stream than that of the first call, on which CUDA may just have refused, or while another device is current."""
         now = stream(device)
-        if now != queue and (one or current() == device) and launches[now]()[0] is success:
+        if now != queue and (one or current() == device) and not launches[now]():
             return outs
         return in_full()
 
     def again() -> Any:
         try:
-            if stream(device) == queue and (one or current() == device) and launch()[0] is success:
+            if stream(device) == queue and (one or current() == device) and not launch():
                 return outs
             return elsewhere()
         except VxcError as error:
             error.__traceback__ = None  # as `translated` does, which costs more
             raise
 
-    again.slot = slot  # held as long as the function
     return untraced(again)
 
 

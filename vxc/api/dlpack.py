@@ -1,4 +1,4 @@
-"""Arrays that only speak DLPack, as `ArrayView`: the structures of dlpack.h 1.0 read with ctypes.
+"""Arrays that only speak DLPack, as `ArrayView`, and arrays of vxc as DLPack: the structures of dlpack.h 1.0, by ctypes.
 
 The consumer's stream is passed to `__dlpack__`, which has the producer order its work before it (Python array API standard,
 "Data interchange mechanisms").
@@ -14,8 +14,8 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DTYPES, DType
 from vxc.runtime.arrays import CPU, ArrayView, check_lies
 
-_CPU, _CUDA, _MANAGED = 1, 2, 13  # DLDeviceType
-_LEGACY_STREAM = 1  # how the protocol writes the legacy default stream; 0 is not allowed
+_CPU, CUDA, _MANAGED = 1, 2, 13  # DLDeviceType
+LEGACY_STREAM = 1  # how the protocol writes the legacy default stream; 0 is not allowed
 _READ_ONLY = 1
 # DLDataTypeCode and bits
 _DTYPES = {
@@ -47,6 +47,13 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _is_named = ctypes.pythonapi.PyCapsule_IsValid
 _is_named.restype, _is_named.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # given a capsule that has no reference left: as an address
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_NAMES = b"dltensor", b"dltensor_versioned"
 
 
 def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
@@ -55,10 +62,10 @@ def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
     Raises `VxcError`: E0703 for memory of another device, E0704 for an element type that vxc lacks.
     """
     kind, _ = array.__dlpack_device__()
-    if kind not in (_CPU, _CUDA, _MANAGED):
+    if kind not in (_CPU, CUDA, _MANAGED):
         message = f"argument `{name}` is in memory of DLPack device type {int(kind)}, and kernels reach only that of CUDA devices"
         raise VxcError(Diagnostic("E0703", message, help="move it to a CUDA device"))
-    asked = {} if kind == _CPU else {"stream": stream or _LEGACY_STREAM}
+    asked = {} if kind == _CPU else {"stream": stream or LEGACY_STREAM}
     try:
         capsule = array.__dlpack__(**asked, max_version=(1, 0))
     except TypeError:  # a producer of before 1.0
@@ -87,3 +94,40 @@ def _dtype(tensor: _Tensor, name: str) -> DType:
         message = f"argument `{name}` has elements of DLPack type {tensor.code} with {tensor.bits} bits, which vxc lacks"
         raise VxcError(Diagnostic("E0704", message, help=f"convert it to one of {', '.join(DTYPES)}"))
     return DTYPES[found]
+
+
+# ---- arrays of vxc ---------------------------------------------------------------------------------------------------
+
+_CODES = {name: code for code, name in _DTYPES.items()}
+_HELD: dict[int, Any] = {}
+"""By the address of each structure that is given away, it and what it describes, until its consumer calls the deleter."""
+
+
+def capsule(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, place: tuple[int, int], versioned: bool) -> Any:
+    """A capsule of a dense array in memory of `owner`, which it keeps. Raises BufferError for a dtype that DLPack lacks."""
+    if dtype.name not in _CODES:
+        raise BufferError(f"DLPack has no {dtype}")
+    made = _ManagedVersioned(major=1) if versioned else _Managed()
+    sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *row_major(shape))
+    tensor = made.tensor
+    tensor.data, tensor.ndim, tensor.lanes = address or None, len(shape), 1
+    (tensor.device_type, tensor.device_id), (tensor.code, tensor.bits) = place, _CODES[dtype.name]
+    tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+    tensor.strides = ctypes.cast(ctypes.byref(sizes, 8 * len(shape)), ctypes.POINTER(ctypes.c_int64))
+    made.deleter = ctypes.cast(_deleted, ctypes.c_void_p)
+    at = ctypes.addressof(made)
+    _HELD[at] = made, sizes, owner
+    return _new(at, _NAMES[versioned], _dropped)
+
+
+@_Deleter
+def _deleted(at: int) -> None:
+    _HELD.pop(at, None)
+
+
+@_Destructor
+def _dropped(unreferenced: int) -> None:
+    """Of a capsule that nobody consumed, which would have renamed it."""
+    for name in _NAMES:
+        if _unused(unreferenced, name):
+            _HELD.pop(_content(unreferenced, name), None)

@@ -47,14 +47,24 @@ _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
 def _paragraph(d) -> str:
     parts = [d.message, *d.notes, d.help]
-    place = f" (`{d.source.slice(d.span).splitlines()[0]}` at {d.place})" if d.code.startswith(_AT_RUN_TIME) and d.source and d.span else ""
+    place = f" (`{d.source.slice(d.span).splitlines()[0]}` at {d.place})" if found_running(d.code) and d.source and d.span else ""
     return f"{d.code}: " + "; ".join(part for part in parts if part) + place
+
+
+def found_running(code: str) -> bool:
+    """Whether a fault is one of a kernel that runs."""
+    return code.startswith(_AT_RUN_TIME)
+
+
+def of_call(code: str) -> bool:
+    """Whether a fault is one of a call, and not of the source."""
+    return code in _OF_CALLS or found_running(code)
 
 
 def _kind(code: str) -> type[VxcError]:
     if code == _NO_DEVICE:
         return NoDeviceError
-    return LaunchError if code in _OF_CALLS or code.startswith(_AT_RUN_TIME) else CompileError
+    return LaunchError if of_call(code) else CompileError
 
 
 def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> None:

@@ -88,7 +88,7 @@ class Family(Calls):
             source = replace(self.recipe.source, text=self.line.text(form))
             (kernel,), _ = signatures(source)
             recipe = replace(self.recipe, source=source)
-            self._members[form] = Calls(recipe, kernel.params, Specialiser(recipe, kernel), self.target)
+            return self._members.setdefault(form, Calls(recipe, kernel.params, Specialiser(recipe, kernel), self.target))
         return self._members[form]
 
     def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -143,9 +143,7 @@ class OneLine(Kernel):
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """As the line: what was compiled of it stays behind."""
-        recipe = self._calls.recipe
-        named = {name: value.name if isinstance(value, DType) else value for name, value in recipe.defines}
-        return _again, (self._calls.line, replace(recipe, defines=()), named, self._calls.target)
+        return OneLine, (self._calls.line, self._calls.recipe, self._calls.target)
 
     def _definable(self) -> tuple[set[str], bool]:
         return {name for name, _ in self._signature.generics}, True
@@ -188,7 +186,7 @@ class OneLine(Kernel):
             inputs = tuple((name, kinds.get(name, kind)) for name, kind in line.inputs)
             other = replace(line, axis=axis, keepdims=keepdims, inputs=inputs, scalars=line.scalars.union(numbers))
             defines = tuple(define for define in self._calls.recipe.defines if define[0] in other.generics)
-            self._others[key] = OneLine(other, replace(self._calls.recipe, defines=defines), self._calls.target)
+            self._others.setdefault(key, OneLine(other, replace(self._calls.recipe, defines=defines), self._calls.target))
         return self._others[key], said
 
     def _kind(self, name: str, given: Mapping[str, Any]) -> str:
@@ -200,8 +198,3 @@ class OneLine(Kernel):
             found = dict(calls.recipe.defines).get(kind) or dtype_of(getattr(like, "dtype", None))
             kind = found.name if isinstance(found, DType) else kind
         return DTYPES[kind].compute_name or kind if kind in DTYPES else kind
-
-
-def _again(line: Line, recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
-    """The kernel of a line, with these dtypes fixed."""
-    return OneLine(line, recipe, target).define(**named)

@@ -8,7 +8,8 @@ from itertools import combinations
 from vxc.api.arguments import Parameter
 from vxc.api.libraries import Library
 
-ROW = ("ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of several launches, `new` is the plan's `run`
+ROW = ("launches", "ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of a program, `new` is the plan's `run`
+_MOST = 1024  # launches of a key that are kept
 
 
 class FrontText:
@@ -84,15 +85,24 @@ class FrontText:
         lines = []
         for short, kind in enumerate(("full", "short")):
             names = self._variables(short)
-            given = ", ".join(names[p.name] for p in self.given(short))
+            given, arrays = (", ".join(names[p.name] for p in self.given(short) if p.array or not only) for only in (False, True))
+            found = [f"_found = _{kind}[_key]"]
+            if self._asks:
+                found = [
+                    f"_shapes = ({''.join(f'{names[p.name]}.shape, ' for p in self.given(short) if p.array).rstrip()})",
+                    f"_found = _shaped_{kind}.get(_shapes)",
+                    f"if _found is None or not _found[0]({arrays}):",
+                    f"    _found = _shaped_{kind}[_shapes] = _{kind}[{self._key(short)}]",
+                ]
             lines += [
                 f"def _{kind}_key({given}):",
                 *(f"    {line}" for line in self._addresses(short)),
                 f"    return ({self._key(short)}), {self._low(short)}, ({self._distances(short)})",
                 "",
-                f"def _find_{kind}({given}):",
+                f"def _find_{kind}({arrays if self._asks else '_key'}):",
                 f"    global _last_{kind}",
-                f"    _last_{kind} = _found = _{kind}[{self._key(short)}]",
+                *(f"    {line}" for line in found),
+                f"    _last_{kind} = _found",
                 "    return _found",  # another thread may have found another since
                 "",
             ]
@@ -129,20 +139,23 @@ class FrontText:
         each = "".join(f"{place} & 15, " for place in places)
         return f"({' | '.join(places)}) & 15 and ({each})" if places else "0"
 
+    def _odd(self, short: int) -> str:
+        """What is true if that is not 0, before an `or`."""
+        return "".join(f"_at_{p.name} & 15 or " for p in self.given(short) if p.array)
+
     def _repeated(self) -> list[str]:
         """The calls with all arguments: the record's launch again, or parameters written anew."""
         names = self._variables(0)
-        key = "_key, " if not self._asks else ""
         values = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
         return [
             *self._read(0),
             "except Exception:",
             "    pass",
             "else:",
-            f"    if {' and '.join(self._alike(names))}:",
-            "        if _launch()[0] is _success:",
+            f"    if {self._alike([*(f'_was_{p.name}' for p in self._params), '_queue_before'])}:",
+            "        if not _launch():",
             f"            return {self._result(names)}",
-            f"    elif _write_full({key}_row, _queue, {values}) is _success:",
+            f"    elif _write_full(_row, _queue, {values}):",
             f"        return {self._result(names)}",
         ]
 
@@ -150,13 +163,12 @@ class FrontText:
         """What is known of such calls, and where the arrays are now; the `try` is for whoever asks to end."""
         given, names, columns = self.given(short), self._variables(short), self._columns(short)
         kind, arrays = ("full", "short")[short], [names[p.name] for p in given if p.array]
-        if self._asks:
-            found = f"{columns} = _find_{kind}({', '.join(names[p.name] for p in given)})"
-            looked_up = [f"{columns} = _last_{kind}", f"if not _same({', '.join(arrays)}):", f"    {found}"]
-        else:
-            looked_up = [f"_key = {self._key(short)}", f"{columns} = _{kind}[_key]"]
+        asked = ", ".join(arrays) if self._asks else "_key"
         lines = [
-            *looked_up,
+            *([] if self._asks else [f"_key = {self._key(short)}"]),
+            f"{columns} = _last_{kind}",
+            f"if not _same({asked}):" if self._asks else "if _key != _known:",
+            f"    {columns} = _find_{kind}({asked})",
             *self._addresses(short),
             *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
             f"_queue = {self._library.queue}",
@@ -164,24 +176,32 @@ class FrontText:
         return ["try:", *(f"    {line}" for line in lines)]
 
     def _written(self, short: int) -> list[str]:
-        """The function that writes the parameters of a call anew and launches, and gives the status, None where `general` is to look;
-        or that of calls that allocate outputs, which gives these, or `_missing`.
+        """The function that writes the parameters of a call anew and launches, and says whether that went well: if not, `general` is to
+        look. Or that of calls that allocate outputs, which gives these, or `_missing`.
         """
         given, names = self.given(short), self._variables(short)
         outs = [p.name for p in self._params if p.mode == "out"]
         if short and not outs:
             return []
-        nothing, row = "_missing" if short else "None", self._row_columns(short)
+        nothing, row = "_missing" if short else "False", self._row_columns(short)
         values = self._values(names)
         if short:
             head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
         else:
-            key = "_key, " if not self._asks else ""
             taken = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in given)
-            head = [f"def _write_full({key}_row, _queue, {taken}):", "    global _last_full, _seen", "    try:"]
+            numbers = "".join(f"id({_local(p)}), " for p in given if not p.array)
+            places = "".join(f"_at_{p.name}, " for p in given if p.array)
+            head = [
+                f"def _write_full(_row, _queue, {taken}):",
+                "    global _last_full",
+                f"    _once, _launch = _row[{len(self.common())}].get(_one := ({places}{numbers}_queue), _never)",
+                "    if _launch is not None:",
+                "        return not _launch()",
+                "    try:",
+            ]
         inside = [
             f"{row} = _row",
-            f"if (_low := {self._low(short)}) != _lies:",
+            f"if ({self._odd(short)}_lies) and (_low := {self._low(short)}) != _lies:",
             "    _row = _ways[_low]",
             f"    {row} = _row",
             f"if {' or '.join(self._refusals(short)) or 'False'}:",
@@ -192,7 +212,7 @@ class FrontText:
             "else:",
             "    _slot = _slots.pop() if _slots else _new()",
             "    try:",
-            "        _memory, _address, _ = _slot",
+            "        _memory, _table = _slot",
             f"        _pack(_memory, 0, {values})",
             "        _config = _configs[_queue]",
             "    except BaseException:",
@@ -205,10 +225,10 @@ class FrontText:
             "else:",
             *([] if short else (f"    {line}" for line in self._kept())),
             "    try:",
-            "        _status = _enqueue(_config, _function, _address, 0)[0]",
+            "        _status = _enqueue(_config, _function, _table, None)",
             "    finally:",
             "        _slots.append(_slot)",
-            f"return {self._result(names)} if _status is _success else _missing" if short else "return _status",
+            f"return {self._result(names)} if _status == 0 else _missing" if short else "return _status == 0",
         ]
         lines = [*(f"        {line}" for line in inside), "    except Exception:", f"        return {nothing}"]
         return [*head, *lines, *(f"    {line}" for line in behind), ""]
@@ -230,24 +250,29 @@ class FrontText:
         values += [f"_packer_{name}({names[name]})" if name in self._packed else names[name] for name in scalars]
         return "".join(f"{value}, " for value in values).rstrip()
 
-    def _alike(self, names: dict[str, str]) -> list[str]:
-        """What is as in the call of the record, or in the one before. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and
-        to compare NumPy's may warn."""
-        parts = (f"_at_{p.name} == _was_{p.name}" if p.array else f"{names[p.name]} is _was_{p.name}" for p in self._params)
-        return [*parts, "_queue == _queue_before"]
+    def _alike(self, was: Sequence[str]) -> str:
+        """Whether arguments and stream are those of another call. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and to
+        compare NumPy's may warn.
+        """
+        parts = (f"_at_{p.name} == {one}" if p.array else f"{_local(p)} is {one}" for p, one in zip(self._params, was))
+        return " and ".join([*parts, f"_queue == {was[-1]}"])
 
     def _kept(self) -> list[str]:
-        """A call that is made a second time running becomes the record of its key, and keeps its parameters."""
+        """A call that is made a second time keeps its parameters, and becomes the record of its key. Once seen, its numbers are held, so
+        that no others have their ids.
+        """
         now = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
-        was = ", ".join(f"_was_{p.name}" for p in self._params)
+        record = ", ".join([*self.common(), "_queue", now, "_launch", "_row"])
+        numbers = "".join(f"{_local(p)}, " for p in self._params if not p.array).rstrip()
         return [
-            f"{was}, _queue_before, _device_before = _seen",
-            f"if {' and '.join(self._alike(self._variables(0)))} and _device == _device_before:",
-            "    _launch = _partial(_enqueue, _config, _function, _address, 0)",
-            "    _launch.slot = _slot",  # held as long as the launch
-            f"    {'_last_full' if self._asks else '_full[_key]'} = {', '.join(self.common())}, _queue, {now}, _launch, _row",
-            "    return _launch()[0]",
-            f"_seen = {now}, _queue, _device",
+            f"if len(_launches) >= {_MOST}:",
+            "    _launches.clear()",
+            "if _once is not None:",
+            "    _launch = _partial(_enqueue, _config, _function, _table, None)",  # which holds the slot, too
+            "    _launches[_one] = _once, _launch",
+            f"    {'' if self._asks else '_full[_known] = '}_last_full = {record}",
+            "    return not _launch()",
+            f"_launches[_one] = ({numbers}), None",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
@@ -275,7 +300,7 @@ class FrontText:
 
     def common(self) -> list[str]:
         """What records and rows begin with."""
-        return [*(["_same"] if self._asks else []), "_device"]
+        return ["_same" if self._asks else "_known", "_device"]
 
 
 def _local(param: Parameter) -> str:

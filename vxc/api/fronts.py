@@ -8,17 +8,19 @@
                 _at_x, _at_y, _queue = _pointer(x_), _pointer(y_), _stream(_device)
                 ..
                 if _at_x == _was_x and _at_y == _was_y and n_ is _was_n and _queue == _queue_before:
-                    if _launch()[0] is _success:
+                    if not _launch():
                         return y_
-                elif _write_full(_row, _queue, _at_x, _at_y, n_) is _success:
+                elif _write_full(_row, _queue, _at_x, _at_y, n_):
                     return y_
 
-What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*: the
-last call that was made twice running, with parameters of its own, which nobody writes again. A call like the last one is known by one
-question to the library, where it has a quick one, any other by one dict hit on its key. Where memory, numbers and stream are those of the
-record, its launch is made again. Else the parameters are written, once it was seen that the memory is there, and that what is written
-overlaps nothing. What is compiled also follows from where arrays lie modulo 16 bytes: calls of one key that lie otherwise than the last
-are found by one dict hit more. Anything unusual, errors too, goes to `general`, which says what is wrong.
+What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*, in
+which is a call that was made before. A call of the last key is known by one question to the library, where it has a quick one, else by
+comparing keys; any other by one dict hit on its key, or, of a library with a quick question, by one on its shapes, and that question.
+A call that is made a second time, with the same memory, numbers and stream, gets a *launch*, with parameters of its own, which nobody
+writes again. That of the record is made again by comparing these, any other by one dict hit on them. Else the parameters are written,
+once it was seen that the memory is there, and that what is written overlaps nothing. What is compiled also follows from where arrays lie
+modulo 16 bytes: calls of one key that lie otherwise than the last are found by one dict hit more. Anything unusual, errors too, goes to
+`general`, which says what is wrong.
 
 A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
@@ -64,22 +66,24 @@ class Front:
 
     def __init__(
         self, params: Sequence[Parameter], library: Library, deciding: frozenset[str], packers: Mapping[str, Callable],
-        general: Callable, raw_launch: tuple[Callable, Any], place: Callable[[int], int] | None, renamed: Callable | None,
+        general: Callable, enqueue: Callable, place: Callable[[int], int] | None, renamed: Callable | None,
     ) -> None:  # fmt: skip
         self.deciding = deciding
         self._params, self._library, self._module = params, library, library.imported
         self._same = None if deciding else library.same(self._module)  # which says nothing of numbers
         self._records: tuple[dict, dict] = ({}, {})
+        self._shaped: tuple[dict, dict] = ({}, {})
         asks, several, renames = self._same is not None, place is not None, renamed is not None
         self._text = FrontText(params, library, deciding, packers.keys(), asks=asks, several=several, renames=renames)
         self.text = "\n".join(self._text.lines())
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
+            "_shaped_full": self._shaped[0], "_shaped_short": self._shaped[1],
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
-            "_seen": (None,) * (len(params) + 2),  # the arguments of the last call, its stream and device
+            "_never": (None, None),
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
-            "_enqueue": raw_launch[0], "_success": raw_launch[1], "_places": {p.name: at for at, p in enumerate(params)},
+            "_enqueue": enqueue, "_places": {p.name: at for at, p in enumerate(params)},
             **{f"_packer_{name}": packer for name, packer in packers.items()},
         }  # fmt: skip
         exec(compile(self.text, f"<fast path for {library.module}>", "exec"), scope)
@@ -93,16 +97,16 @@ class Front:
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
         records, (key, lies, distances) = self._records[short], self._keys[short](*(values[p.name] for p in given))
-        ways = records[key][-1][self._at("ways")] if key in records else {}
+        launches, ways = (records[key][-1][self._at(part)] if key in records else {} for part in ("launches", "ways"))
         if lies not in ways:
-            for known in (records, ways):
-                if len(known) >= _LIMIT:
-                    known.clear()
+            for kept in (records, self._shaped[short], ways):
+                if len(kept) >= _LIMIT:
+                    kept.clear()
             arrays = [values[p.name] for p in given if p.array]
             makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
-            same = self._same(arrays) if self._same else None
-            ways[lies] = self._row(prepared, short, same, (ways, lies), makers)
-            records.setdefault(key, self._record(short, same, prepared.device, ways[lies]))
+            known = self._same(arrays) if self._same else key
+            ways[lies] = self._row(prepared, short, known, (launches, ways, lies), makers)
+            records.setdefault(key, self._record(short, known, prepared.device, ways[lies]))
         apart = ways[lies][self._at("apart")]
         if len(apart) >= _LIMIT:
             apart.clear()
@@ -113,22 +117,22 @@ class Front:
         """Where a row has what `ROW` names."""
         return len(self._text.common()) + ROW.index(part)
 
-    def _record(self, short: int, same: Callable | None, device: int, row: tuple) -> tuple:
+    def _record(self, short: int, known: Any, device: int, row: tuple) -> tuple:
         """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
-        known = () if short else (None, *(None for _ in self._params), None)
-        return (*((same,) if self._same else ()), device, *known, row)
+        last = () if short else (None, *(None for _ in self._params), None)
+        return (known, device, *last, row)
 
-    def _row(self, prepared: Prepared, short: int, same: Callable | None, lies: tuple[dict, Any], makers: list) -> tuple:
+    def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, dict, Any], makers: list) -> tuple:
         """What is common to the calls of a key that lie alike: what the text's `common` and `ROW` name, between which distances the
-        memory of a pair of arrays may overlap, what allocates. `ways` has the rows of the key by where arrays lie modulo 16 bytes, `apart`
-        the distances at which it does not all the same, as two columns of one array.
+        memory of a pair of arrays may overlap, what allocates. All rows of a key have its `launches`, by what they were made for, and its
+        `ways`, the rows by where arrays lie modulo 16 bytes. `apart` has the distances at which memory does not overlap all the same, as
+        two columns of one array.
         """
         step, (pack, run) = prepared.single, _from_first(prepared)
         new = prepared.slot if step else run
-        own = (*((same,) if self._same else ()), prepared.device)
         function = step and step.configs, step and step.function
         bounds = (bound for both in _bounds(prepared, self._text.pairs(short)) for bound in both)
-        return (*own, *lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
+        return (known, prepared.device, *lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
 
 
 def _bounds(prepared: Prepared, pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from vxc.api.calls import Calls, Fitted, check_spread
 from vxc.api.devices import arch_of, cuda, default_arch
 from vxc.api.errors import UnwrittenWarning
-from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype, view
+from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype
 from vxc.api.signatures import Parameter
 from vxc.binding import ArrayParam, row_major, signature
 from vxc.diag import Diagnostic, VxcError
@@ -32,8 +32,7 @@ _CALLER = 6  # frames from a warning to who called the kernel
 def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
     """Runs the plan on the interpreter, which also checks indices and asserts, on arrays in CPU memory; gives the `out` arrays."""
     arrays = _arrays(given, CPU)
-    views = {name: view(array, name) for name, array in arrays.items()}
-    fit = calls.fitted(views)
+    fit = calls.fitted(calls.views(arrays))
     made = fit.calls.compiled(fit.calls.specialise(copied_views(fit.views, fit.calls.params)), calls.target or DEFAULT_ARCH)
     _check_outputs(made.tile, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
@@ -51,8 +50,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
     """Runs on a device, on copies of NumPy arrays; gives the `out` arrays."""
     driver = cuda()
     arrays = _arrays(given, device)
-    views = {name: view(array, name) for name, array in arrays.items()}
-    fit = calls.fitted(views)
+    fit = calls.fitted(calls.views(arrays))
     made = fit.calls.built(fit.calls.specialise(copied_views(fit.views, fit.calls.params)), calls.target or arch_of(driver, device))
     _check_outputs(made.plan, fit.views, calls.apart)
     scalars = {name: value for name, value in given.items() if name not in arrays}
@@ -64,8 +62,7 @@ def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any
 def check(calls: Calls, given: Mapping[str, Any], device: str | int) -> None:
     """Refuses what such a call refuses before it runs; no device is needed."""
     arrays = _arrays(given, device)
-    views = {name: view(array, name) for name, array in arrays.items()}
-    fit = calls.fitted(views)
+    fit = calls.fitted(calls.views(arrays))
     lying, arch = copied_views(fit.views, fit.calls.params), calls.target or (DEFAULT_ARCH if device == CPU else default_arch())
     plan = fit.calls.plan(fit.calls.specialise(lying), arch)
     _check_outputs(plan, fit.views, calls.apart)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vxc.api.ahead import Compiled, compiled_ahead, ranked, views_of
@@ -13,10 +12,10 @@ from vxc.api.compiling import Specialiser, signatures
 from vxc.api.devices import arch_named, default_arch
 from vxc.api.dispatch import Dispatched, bound, bound_away, on_host
 from vxc.api.errors import translated
+from vxc.api.owned import handed
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
 from vxc.diag import Diagnostic, VxcError, listed
-from vxc.dtypes import DType
 from vxc.target import Target
 
 
@@ -26,10 +25,10 @@ class Kernel(Dispatched):
     `kernel(*args, **keywords)` runs it. Positional arguments are all parameters in order, or all that are not `out`; the rest goes by
     name. Arrays are torch tensors, CuPy, PyCUDA and Numba arrays, anything with `__cuda_array_interface__` or `__dlpack__`, all on one
     device, or all NumPy arrays, which are copied there and back; one of shape () is taken where one element is declared, as `f32[1]`. A
-    missing `out` array is allocated in the library of the others. The call gives the `out` arrays: None, one, or a tuple. It returns at
-    once; the kernel runs on the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw
-    handle); `device="cpu"` interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are
-    copied.
+    missing `out` array is allocated in the library of the others, or is a `vxc.DeviceArray` where they are of none that allocates; JAX
+    takes that over where they are JAX's. The call gives the `out` arrays: None, one, or a tuple. It returns at once; the kernel runs on
+    the current stream of the arrays' library. `stream=` names another (an object of that library, or a raw handle); `device="cpu"`
+    interprets the kernel on NumPy arrays and tensors in CPU memory, `device=1` says to which GPU NumPy arrays are copied.
 
     Raises `CompileError` where the source is wrong for such arguments, `LaunchError` where the call is, `NoDeviceError` without a GPU.
     """
@@ -52,13 +51,14 @@ class Kernel(Dispatched):
         return self.name
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
-        """Copied and pickled as its source: what was compiled of it stays behind. Dtypes, of which each is one object, go by name."""
-        recipe = self._calls.recipe
-        named = {name: value.name if isinstance(value, DType) else value for name, value in recipe.defines}
-        return _again, (replace(recipe, defines=()), named, self._calls.target)
+        """Copied and pickled as its source: what was compiled of it stays behind."""
+        return Kernel, (self._calls.recipe, self._signature, self._calls.target)
 
     def __repr__(self) -> str:
         return f"<vxc kernel {self.signature}>"
+
+    def _general(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return handed(super()._general(args, keywords))
 
     def define(self, /, **values: Any) -> Kernel:
         """The kernel with generics or dimensions fixed: `k.define(BM=64, T="f16")`. Dtypes go by their names, or as NumPy's and torch's.
@@ -140,9 +140,3 @@ class Kernel(Dispatched):
         with translated(self.name):
             fit = ranked(self._calls.fitted(views_of(self._signature, shapes, named)))
             return compiled_ahead(fit, arch_named(target) or self._calls.target or default_arch())
-
-
-def _again(recipe: Recipe, named: Mapping[str, int | bool | str], target: str | None) -> Kernel:
-    """The kernel of a recipe, with these generics and dimensions fixed."""
-    kernels, _ = signatures(recipe.source)
-    return Kernel(recipe, next(k for k in kernels if k.name == recipe.name), target).define(**named)

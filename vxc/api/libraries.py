@@ -15,6 +15,7 @@ import numpy as np
 
 from vxc.api.devices import cuda
 from vxc.api.dlpack import from_dlpack
+from vxc.api.owned import DeviceArray, adopter
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
@@ -133,7 +134,7 @@ LIBRARIES = {
             pointer="{0}.data.ptr",
             make=lambda cupy, shape, dtype, device: partial(cupy.ndarray, shape, dtype.numpy),  # what `empty` does, after looking longer
             ordinal=lambda array: array.data.device_id,
-            queue="_module.cuda.get_current_stream().ptr",
+            queue="_module.cuda.get_current_stream(_device).ptr",
             stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
             current=lambda cupy: cupy.cuda.runtime.getDevice,
         ),
@@ -159,12 +160,13 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
     return getattr(torch, dtype.numpy_name)
 
 
-def maker(arrays: Iterable[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int) -> Callable[[], Any]:
-    """What makes an output, in the library of the other arrays. Raises `VxcError` E0708 where they have none."""
+def maker(
+    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: int = 0
+) -> Callable[[], Any]:  # fmt: skip
+    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream."""
     library = library_of(arrays)
     if library is None:
-        message = f"argument `{name}` is missing, and it cannot be allocated in the library of the other arrays"
-        raise VxcError(Diagnostic("E0708", message, help=f"pass `{name}`: an array of {dtype} of shape {list(shape)} on the device"))
+        return partial(DeviceArray, cuda(), name, shape, dtype, device, stream, adopter(arrays))
     return library.make(library.imported, shape, dtype, device)
 
 
@@ -196,7 +198,7 @@ def is_array(value: Any) -> bool:
     """Whether a value is an array of some kind, and no number; NumPy's scalars are numbers."""
     if isinstance(value, np.ndarray):
         return True
-    if isinstance(value, (int, float, np.generic)) or isinstance(value, type):
+    if isinstance(value, (int, float, np.generic, type)):
         return False
     if package(value) == "torch" or hasattr(type(value), "__dlpack__"):  # which asks no array, of which some take long to answer
         return True
@@ -231,16 +233,21 @@ def view(array: Any, name: str, stream: int = 0) -> ArrayView:
         if problem:
             what, way_out = problem
             raise VxcError(Diagnostic("E0703", f"argument `{name}` is {what}, and a kernel needs memory", help=way_out))
-    elif isinstance(array, np.ma.MaskedArray):
-        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
-        raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
-    elif not isinstance(array, np.ndarray) and not offers(array, "__cuda_array_interface__") and offers(array, "__dlpack__"):
+    elif isinstance(array, np.ndarray):
+        _check_unmasked(array, name)
+    elif not offers(array, "__cuda_array_interface__") and offers(array, "__dlpack__"):
         with reading(array, name):
             return from_dlpack(array, name, stream)
     found = describe(array, name)
     if found.dtype is None and found.itemsize not in (1, 2):  # raw bytes may be bf16 or f8, which NumPy's interface cannot say
-        raise unread(name, getattr(array, "dtype", "unknown"))
+        raise unread(name, getattr(array, "dtype", f"{found.itemsize} raw bytes"))
     return found
+
+
+def _check_unmasked(array: np.ndarray, name: str) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        message = f"argument `{name}` is a masked array, and a kernel would read what is behind the mask"
+        raise VxcError(Diagnostic("E0703", message, help="pass x.filled(value), or x.data to have the mask disregarded"))
 
 
 def _torch_problem(tensor: Any) -> tuple[str, str] | None:
@@ -262,10 +269,11 @@ def _torch_problem(tensor: Any) -> tuple[str, str] | None:
 
 
 def host_view(array: Any, name: str) -> np.ndarray:
-    """A NumPy array over an array's own memory in the CPU. Raises `VxcError` E0703 for one that is elsewhere, E0704 for elements that
-    kernels lack.
+    """A NumPy array over an array's own memory in the CPU. Raises `VxcError` E0703 for one that is elsewhere or masked, E0704 for elements
+    that kernels lack.
     """
     if isinstance(array, np.ndarray):
+        _check_unmasked(array, name)
         return array
     found = view(array, name)
     if found.device != CPU:

@@ -41,8 +41,8 @@ def packed(dtype: DType, value: int | float | bool) -> int | float:
     return scalar(dtype, value).value if CODES[dtype.name] in "HB" and dtype.is_float else int(value) if dtype.kind == "b" else value
 
 
-Slot = tuple[bytearray, int, Any]
-"""The memory, the address of the first `void*[]`, and what keeps the memory where it is."""
+Slot = tuple[Any, ...]
+"""The memory, and for each launch a reference to its `void*[]`, which keeps the memory where it is."""
 
 
 class ByStream(dict[int, Any]):
@@ -61,11 +61,10 @@ class ByStream(dict[int, Any]):
 
 @record
 class Step:
-    """One launch; `table` is where its `void*[]` begins, counted from that of the first launch."""
+    """One launch: the function, and the configuration for each stream, as `Driver.raw_launch` takes them."""
 
     function: Any
     configs: dict[int, Any]
-    table: int
 
 
 @record
@@ -95,22 +94,22 @@ class Prepared:
         self.device, self.extents, self.outs = device, tuple(extents), tuple(outs)
         self.params, self.arrays, self.deciding = signature(plan.params), plan.buffers, deciding_scalars(plan)
         self.declared = {p.name: p for p in self.params if isinstance(p, ArrayParam)}
-        self.success = cuda.raw_launch()[1]
-        self._enqueue, self._cuda, self._sizes = cuda.raw_launch()[0], cuda, [w.nbytes for w in calls.workspaces]
+        self._enqueue, self._cuda, self._sizes = cuda.raw_launch(), cuda, [w.nbytes for w in calls.workspaces]
         layout = _Layout(plan, calls)
         self.pack = struct.Struct(layout.format).pack_into
         self._image, self._tables = layout.image(), layout.tables
         self.slots: list[Slot] = []
         launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
-        self._first = launches[0][1] if launches else 0
-        self.steps = tuple(self._step(cuda, binary, launch, table - self._first) for launch, table in launches)
+        self.steps = tuple(self._step(cuda, binary, launch) for launch, _ in launches)
+        self._starts = [start for _, start in launches]
         self.single = self.steps[0] if len(self.steps) == 1 and not self._sizes else None
 
-    def _step(self, cuda: Driver, binary: Binary, launch: Launch, table: int) -> Step:
+    def _step(self, cuda: Driver, binary: Binary, launch: Launch) -> Step:
         shared = launch.kernel.attr("shared_bytes", 0)
         function = loaded(cuda, binary.cubin, kernel_symbol(launch.kernel.name), self.device, shared)
         grid, block = (launch.grid, 1, 1), (launch.kernel.attr("threads"), 1, 1)
-        return Step(function, ByStream(lambda stream: cuda.launch_config(grid, block, shared, stream, early=launch.early)), table)
+        configs = ByStream(lambda stream: cuda.raw_config(grid, block, shared, stream, launch.early))
+        return Step(cuda.raw_function(function), configs)
 
     def slot(self) -> Slot:
         """A new one, its constants and tables filled in."""
@@ -119,12 +118,12 @@ class Prepared:
         address = ctypes.addressof(held)
         for at, target in self._tables:
             struct.pack_into(POINTER, memory, at, address + target)
-        return memory, address + self._first, held
+        return memory, *(ctypes.byref(held, start) for start in self._starts)
 
     def run(self, values: Sequence[Any], stream: int) -> Any:
         """Enqueues the launches in the current context; `values` are addresses and scalars as `pack` takes them.
 
-        Gives `success`, the status of the first launch if that failed, or None for a scalar that does not fit. Raises `VxcError` E0604
+        Gives 0, the status of the first launch if that failed, or None for a scalar that does not fit. Raises `VxcError` E0604
         for a later launch that failed.
         """
         if not self._sizes:
@@ -134,19 +133,19 @@ class Prepared:
 
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()
-        memory, address, _ = slot
+        memory, *tables = slot
         try:
             self.pack(memory, 0, *values)
         except (struct.error, OverflowError):
             return None
-        for step in self.steps:
-            status = self._enqueue(step.configs[stream], step.function, address + step.table, 0)[0]
-            if status is not self.success:
+        for step, table in zip(self.steps, tables):
+            status = self._enqueue(step.configs[stream], step.function, table, None)
+            if status:
                 if step is self.steps[0]:
                     return status
-                raise self._cuda.failed("cuLaunchKernelEx", status)
+                raise self._cuda.refused(status)
         self.slots.append(slot)
-        return self.success
+        return 0
 
 
 class _Layout:

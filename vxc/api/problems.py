@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vxc.api.calls import place_of, reachable
+from vxc.api.calls import Calls, place_of, reachable
 from vxc.api.devices import arch_of, cuda
-from vxc.api.libraries import is_array, library_of, view
+from vxc.api.libraries import is_array, library_of
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
@@ -34,12 +34,12 @@ class Problem:
     host: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def problem_of(given: Mapping[str, Any], target: str | None, device: int) -> Problem:
+def problem_of(given: Mapping[str, Any], calls: Calls, device: int) -> Problem:
     """Of arguments as `matched` gives them; `device` counts where all arrays are NumPy's. Raises `VxcError` E0603, E0703, E0704."""
     driver = cuda()
     arrays = {name: value for name, value in given.items() if is_array(value)}
     scalars = {name: value for name, value in given.items() if name not in arrays}
-    views = {name: view(array, name) for name, array in arrays.items()}
+    views, target = calls.views(arrays), calls.target
     if arrays and all(isinstance(array, np.ndarray) for array in arrays.values()):
         packed = {name: replace(v, strides=row_major(v.shape)) for name, v in views.items()}
         return Problem(driver, device, target or arch_of(driver, device), 0, packed, scalars, arrays)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from vxc.api.arguments import matched
+from vxc.api.functions import gives_none
 from vxc.api.libraries import host_view, is_array
 from vxc.api.signatures import Parameter
-from vxc.api.tune_refusals import shown, untunable
+from vxc.api.tune_refusals import about, shown, untunable
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 
@@ -32,9 +33,12 @@ class Options:
 
 def options_of(kernel: str, params: Sequence[Parameter], sample: Any, reference: Any, rounds: Any, seconds: Any) -> Options:
     """Raises `VxcError` E0719, and E0703, E0708 and E0709 for a sample that is no call of the kernel."""
-    if reference is not None and not callable(reference):
-        raise untunable(f"`reference` is {shown(reference)}", "give a function of the kernel's inputs that gives its outputs")
-    return Options(_sample(kernel, params, sample), reference, _rounds(rounds), _seconds(seconds))
+    if reference is not None and (not callable(reference) or gives_none(reference)):
+        said = gives_none(reference) if callable(reference) else shown(reference)
+        raise untunable(f"`reference` is {said}", "give a function of the kernel's inputs that gives its outputs")
+    with about("the sample"):
+        own = _sample(kernel, params, sample)
+    return Options(own, reference, _rounds(rounds), _seconds(seconds))
 
 
 def axes_of(axes: Any, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,10 +14,12 @@ import numpy as np
 from vxc.analysis.exactness import inexact
 from vxc.api.building import checked
 from vxc.api.calls import Calls
+from vxc.api.errors import found_running
 from vxc.api.host import dense_views
 from vxc.api.libraries import host_view, is_array, view
 from vxc.api.tune_arguments import Options
-from vxc.api.tune_refusals import guarded, shown, untunable
+from vxc.api.tune_refusals import about, guarded, shown, untunable
+from vxc.diag import VxcError, listed
 from vxc.diff import compare, first_difference
 from vxc.dtypes import DType, from_numpy
 from vxc.inputs import Call, complete
@@ -31,28 +33,41 @@ OTHER_ORDER = frozenset({"another order of sums"})
 
 @record
 class Question:
-    """What configurations are checked on, and what the reference gives there; None: what the kernel as written gives counts."""
+    """What configurations are checked on, `on` in words, and what the reference gives there; None: what the kernel as written gives
+    counts.
+    """
 
     call: Call
+    on: str
     expected: Mapping[str, np.ndarray] | None
 
 
 def question_of(base: Calls, views: Mapping[str, ArrayView], options: Options) -> Question:
     """For arrays of these dtypes. Raises `VxcError` E0719 where nothing says what to check on, or the reference is no good."""
-    call = _example(base, views) if options.sample is None else _given(options.sample)
-    return Question(call, None if options.reference is None else _referred(base, call, options.reference))
+    call, on = (_example(base, views), "the example line") if options.sample is None else (_given(options.sample), "the sample")
+    return Question(call, on, None if options.reference is None else _referred(base, call, options.reference))
 
 
 def answer(base: Calls, variant: Calls, question: Question, arch: str, device: int | None) -> tuple[bool, str]:
     """Whether a configuration is right, and how that was found; without a device, by the interpreter alone. Raises `VxcError`."""
-    sample = question.call
+    with about(question.on):
+        return _answer(base, variant, question, arch, device)
+
+
+def _answer(base: Calls, variant: Calls, question: Question, arch: str, device: int | None) -> tuple[bool, str]:
+    sample, written, by = question.call, None, "the reference"
     views = dense_views({name: view(array, name) for name, array in sample.arrays.items()})
-    made = variant.compiled(variant.specialise(views), arch)
-    own = _interpreted(made.tile, sample)
     if question.expected is None:
-        expected, by = _interpreted(base.compiled(base.specialise(views), arch).tile, sample), "the kernel as written"
-    else:
-        expected, by = {name: _converted(name, array, own[name].dtype) for name, array in question.expected.items()}, "the reference"
+        written, by = _interpreted(base.compiled(base.specialise(views), arch).tile, sample), "the kernel as written"
+    made = variant.compiled(variant.specialise(views), arch)
+    try:
+        own = _interpreted(made.tile, sample)
+    except VxcError as error:
+        found = error.diagnostics[0]
+        if not found_running(found.code):
+            raise
+        return False, f"wrong: interpreted, {found.code}: {found.message}"
+    expected = written or {name: _converted(name, array, own[name].dtype) for name, array in (question.expected or {}).items()}
     for name, array in expected.items():
         if not array.size:
             raise untunable(f"`{name}` has no elements on the sample, so nothing of it is checked", "give a larger sample")
@@ -99,10 +114,14 @@ def _referred(base: Calls, sample: Call, reference: Callable[..., Any]) -> dict[
     every = {**sample.arrays, **sample.scalars}
     inputs = [every[p.name].copy() if p.array else every[p.name] for p in base.params if p.mode != "out"]
     found = guarded("the reference", "it is called with the inputs of the sample, as NumPy arrays and numbers", reference, *inputs)
-    results = found if isinstance(found, tuple) else (found,)
     names = [p.name for p in base.params if p.mode != "in"]
+    several = isinstance(found, tuple) or isinstance(found, list) and len(names) > 1
+    results = found if several else (found,)
     if len(results) != len(names):
-        raise untunable(f"the reference gives {len(results)} arrays, and `{base.recipe.name}` has {len(names)} outputs", "give one each")
+        kind = type(found).__name__
+        given, outputs = f"a {kind} of {len(found)}" if several else f"a {kind}", f"{len(names)} output{'s' * (len(names) != 1)}"
+        hint = f"give {'an array' if len(names) == 1 else 'a tuple with an array for each'}: {listed(f'`{name}`' for name in names)}"
+        raise untunable(f"the reference gives {given}, and `{base.recipe.name}` has {outputs}", hint)
     return {name: _numbers(name, result) for name, result in zip(names, results)}
 
 

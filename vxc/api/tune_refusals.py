@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import reprlib
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from vxc.api.errors import of_call
 from vxc.diag import Diagnostic, VxcError
 
 T = TypeVar("T")
+_OF_ITSELF = ("E0604", "E0605", "E0718", "E0719")  # of the device or of tuning, whatever the arguments are
 _LONGEST = 300  # characters of what an exception says
 
 
@@ -29,3 +33,16 @@ def guarded(what: str, way_out: str, function: Callable[..., T], *args: Any, **k
     except Exception as error:
         said = " ".join("".join(traceback.format_exception_only(error)).split())
         raise untunable(f"{what} fails with {said[:_LONGEST]}", way_out) from error
+
+
+@contextmanager
+def about(what: str) -> Iterator[None]:
+    """What is refused of a call that is made with `what`, and not with the arguments that the user just passed, says so."""
+    try:
+        yield
+    except VxcError as error:
+        error.diagnostics = tuple(
+            replace(d, notes=(*d.notes, f"this is about {what}")) if of_call(d.code) and d.code not in _OF_ITSELF else d
+            for d in error.diagnostics
+        )
+        raise

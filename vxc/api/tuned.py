@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ import numpy as np
 from vxc.api import tune_record
 from vxc.api.ahead import Compiled, ranked, views_of
 from vxc.api.arguments import matched
-from vxc.api.candidates import Config, Constraint, Value, candidates
+from vxc.api.candidates import Config, candidates
 from vxc.api.compiling import dense
+from vxc.api.constraints import Constraint, Value
 from vxc.api.devices import arch_named, cuda, default_arch, device_count, named_device
 from vxc.api.errors import expect, translated
 from vxc.api.families import OneLine
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from vxc.api.tune_check import Question
 
 _LIMIT = 4096  # calls alike that are remembered
+_ALONE = RLock()
+"""Held by the one thread of the process that tunes: timings of two at once would be of neither."""
 
 
 class Tuned:
@@ -52,7 +55,7 @@ class Tuned:
         self._imported: dict[About, Entry] = {}
         self._alike: dict[tuple | None, Kernel] = {}  # by calls that look the same
         self._questions: dict[tuple, Question] = {}  # what to check on, by dtypes of arrays
-        self._lock = Lock()  # one thread tunes at a time: timings of two at once would be of neither
+        self._busy = False  # a thread looks for, or finds, a choice of this kernel
 
     name = property(lambda self: self._kernel.name)
     signature = property(lambda self: self._kernel.signature)
@@ -141,8 +144,9 @@ class Tuned:
     def _take(self, entries: Iterable[Entry]) -> int:
         """Takes those that are for this kernel and its configurations; gives how many."""
         own = self._about({}, "", "")
-        mine = (e for e in entries if replace(e.about, shapes="", device="", arch="") == own and e.chosen in self._configs)
-        fitting = {e.about: e for e in mine}
+        configs = {config: config for config in self._configs}  # which a file may write otherwise: true for 1
+        mine = (e for e in entries if replace(e.about, shapes="", device="", arch="") == own and e.chosen in configs)
+        fitting = {e.about: replace(e, chosen=configs[e.chosen]) for e in mine}
         self._imported |= fitting
         self._entries = {about: e for about, e in self._entries.items() if about not in fitting}
         self._alike.clear()
@@ -151,7 +155,8 @@ class Tuned:
     def _variant(self, config: Config) -> Kernel:
         if config not in self._variants:
             base = self._kernel
-            self._variants[config] = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            made = Kernel(config.applied(base._calls.recipe, base._signature), base._signature, base._calls.target)
+            return self._variants.setdefault(config, made)
         return self._variants[config]
 
     def _about(self, views: Mapping[str, ArrayView], device: str, arch: str) -> About:
@@ -168,15 +173,22 @@ class Tuned:
         """What is known for a call, or found by tuning for it. Raises `VxcError`."""
         calls = self._kernel._calls
         given = matched(self.name, calls.params, args, keywords)
-        problem = problem_of(given, calls.target, device)
+        problem = problem_of(given, calls, device)
         problem = replace(problem, views=calls.fitted(problem.views).views)
         inputs = self._inputs(problem.views)
         about = self._about(inputs, problem.cuda.device_name(problem.device), problem.arch)
-        with self._lock:
+        with _ALONE:
             if about not in self._entries:
-                imported = self._imported.get(about)
-                found = imported and self._trusted(imported, inputs, problem)
-                self._entries[about] = found or self._kept(about, inputs) or self._tune(about, inputs, problem)
+                if self._busy:
+                    message = f"the reference of `{self.name}` calls the tuned kernel itself, which is what it is to judge"
+                    raise untunable(message, "have it compute with other means, or with the kernel as it is written")
+                self._busy = True
+                try:
+                    imported = self._imported.get(about)
+                    found = imported and self._trusted(imported, inputs, problem)
+                    self._entries[about] = found or self._kept(about, inputs) or self._tune(about, inputs, problem)
+                finally:
+                    self._busy = False
             return self._entries[about]
 
     def _known(self, inputs: Mapping[str, ArrayView], here: str, arch: str) -> Entry | None:
@@ -270,11 +282,11 @@ def autotune(
     """A kernel that picks its own configuration: `fast = vxc.autotune(gemm, BM=[64, 128], BK=[16, 32], where="BM * BK <= 2048")`.
 
     Each axis is a generic of the kernel with the values to try, or one of the knobs `maxrregcount` and `reduce_chunk`; axes whose names
-    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes, or functions of some of
-    them. Calling the result tunes at the first call of each class of shapes (see `Tuned`): what does not compile or is beyond the
-    limits of the device is left out before it runs, the rest is timed from a flushed L2 in `rounds` turns, what is 1.5 times as slow
-    as the best is dropped early, and after `seconds` no further configuration is tried. A choice that is kept counts whatever those
-    two are.
+    are those of options go into the mapping `axes`. `where` are constraints: Python expressions over the axes (arithmetic, comparisons,
+    `and`, `or`, `not`, `in`, `if`; no calls), or functions of some of them. Calling the result tunes at the first call of each class of
+    shapes (see `Tuned`): what does not compile or is beyond the limits of the device is left out before it runs, the rest is timed from
+    a flushed L2 in `rounds` turns, what is 1.5 times as slow as the best is dropped early, and after `seconds` no further configuration
+    is tried. A choice that is kept counts whatever those two are.
 
     A configuration is chosen only if it is right on a sample: the `example` line of the kernel, or `sample`, the arguments of a small
     call as NumPy arrays (a tuple, or a mapping by name). The interpreter must find there what the kernel as written gives, or what

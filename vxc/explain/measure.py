@@ -130,7 +130,7 @@ def accesses_of(kernel: Kernel, measured: Measured) -> tuple[Access, ...]:
     """The accesses to global and shared memory, those alike from one line of the source as one, in program order."""
     groups: dict[tuple, list[int]] = {}
     counted: dict[tuple[int, str], list[int]] = {}
-    for (name, at, array, size), _ in measured.counters.accesses.items():
+    for name, at, array, size in measured.counters.accesses:
         if name == kernel.name:
             counted.setdefault((at, array), []).append(size)
     for at, inst in enumerate(kernel.insts):

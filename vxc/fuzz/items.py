@@ -133,7 +133,7 @@ def example(s: State, name: str) -> list[str]:
     found = []
     for a in given:
         sizes = ", ".join(str(d.size) for d in a.dims)
-        kind, *bounds = a.fill
+        bounds = a.fill[1:]
         made = f"randint({a.dtype}, {bounds[0]}, {bounds[1]}, {sizes})" if bounds and a.dtype.is_int else f"rand({a.dtype}, {sizes})"
         found.append(f"{a.name} = {made}")
     found += [f"{n} = {_number(value, dtype)}" for n, dtype, value in s.scalars]

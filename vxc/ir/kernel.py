@@ -122,9 +122,9 @@ class Inst:
     loc: tuple[int, int] | None = field(default=None, compare=False)
 
     def attr(self, name: str, default=None):
-        for key, value in self.attrs:
+        for key, said in self.attrs:
             if key == name:
-                return value
+                return said
         return default
 
     def over(self, operands: Iterable[Operand], result: Value | Buffer | None) -> Inst:
@@ -179,9 +179,9 @@ class Kernel:
         return self.source.span_at(*inst.loc) if self.source and inst.loc else None
 
     def attr(self, name: str, default=None):
-        for key, value in self.attrs:
+        for key, said in self.attrs:
             if key == name:
-                return value
+                return said
         return default
 
     def with_attrs(self, **changes) -> Kernel:

@@ -82,7 +82,8 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     if lines.overlap:
         attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
     made = b.build(kernel.name, kernel.params, stage="thread", done=kernel.done, attrs=attrs.items(), source=kernel.source)
-    return replace(made, insts=(*threads.team.declarations(), *made.insts))
+    scratch = threads.team.declarations(lambda text: context.applied(text, kernel.name))
+    return replace(made, insts=(*scratch, *made.insts))
 
 
 @state

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 
 from vxc.dtypes import DType
 from vxc.ir.builder import Builder
-from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value
+from vxc.ir.kernel import Buffer, Const, Inst, Scalar, Value, shared_bytes
 from vxc.passes.accumulate import Accumulator, Slots, State
 from vxc.record import state
 from vxc.target import WARP
@@ -41,8 +42,15 @@ class Team:
         self.lane = b.emit("mod", thread, self.group, name="lane") if several else thread
         self.first = b.emit("eq", self.lane, 0, name="first")
 
-    def declarations(self) -> list[Inst]:
-        return [Inst("shared", (), buffer) for buffer in self.scratch.values()]
+    def declarations(self, say: Callable[[str], None]) -> list[Inst]:
+        """The scratch arrays, which are said to be beside what other arrays take."""
+        found = [Inst("shared", (), buffer) for buffer in self.scratch.values()]
+        total = 0
+        for inst in found:  # each at a multiple of its elements' size
+            total = -(-total // inst.result.dtype.bytes) * inst.result.dtype.bytes + shared_bytes(inst)
+        if found:
+            say(f"scratch arrays, by which warps meet, take {total:,} bytes of shared memory a block")
+        return found
 
     def shared(self, dtype: DType, size: int, at: int) -> Buffer:
         """The scratch array number `at` of this type and size. Whoever uses it puts a barrier before writing."""

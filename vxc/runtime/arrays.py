@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from threading import get_ident
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -296,7 +297,7 @@ def write_file(path: str, write: Callable[[BinaryIO], Any]) -> None:
     """Has `write` fill a temporary file beside `path`, then renames it; pipes and devices are written directly. Raises `VxcError` E0711."""
     special = os.path.exists(path) and not os.path.isfile(path)
     target = path if special else os.path.realpath(path)
-    temporary = target if special else f"{target}.{os.getpid()}.tmp"
+    temporary = target if special else f"{target}.{os.getpid()}.{get_ident()}.tmp"  # threads, too, may write the same at once
     try:
         try:
             with open(temporary, "wb") as file:

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from vxc.diag import Diagnostic, VxcError
-from vxc.runtime.launch_attributes import launch_attributes
-from vxc.runtime.parameters import Parameters
-from vxc.runtime.pointers import device_ordinal
+from vxc.runtime.launches import Launches
+from vxc.runtime.library import device_ordinal
 from vxc.runtime.queues import Queues
 from vxc.target import VECTOR, whole_vectors
 
 
-class Driver(Queues):
+class Driver(Queues, Launches):
     """The CUDA driver through `cuda.bindings` alone. Handles are opaque, addresses are ints, `stream` is a raw stream handle.
 
     Every call but `active` and those on devices wants the context of the device current: use `with driver.active(device):`.
@@ -169,7 +168,7 @@ class Driver(Queues):
         """Copies within the device."""
         self._call("cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
-    # modules and launches
+    # modules
 
     def load(self, cubin: bytes) -> Any:
         """A module, in the current context."""
@@ -186,48 +185,6 @@ class Driver(Queues):
         """Must come before launches with more than 48 KiB of dynamic shared memory."""
         attribute = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._call("cuFuncSetAttribute", function, attribute, nbytes)
-
-    def launch(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        stream: int,
-        parameters: Parameters,
-        cluster: Sequence[int] = (1, 1, 1),
-        early: bool = False,
-    ) -> None:
-        """Enqueues a kernel; sizes in blocks and threads, `shared` the dynamic bytes a block, `early` as in `launch_config`."""
-        self._call("cuLaunchKernelEx", self.launch_config(grid, block, shared, stream, cluster, early), function, parameters.address, 0)
-
-    def launch_config(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        stream: int,
-        cluster: Sequence[int] = (1, 1, 1),
-        early: bool = False,
-    ) -> Any:
-        """What a launch says beside its function and parameters, to be used as often as wished. `early`: its blocks may start once those of
-        the kernel before it on the stream allow that; it waits by itself until that one has ended.
-        """
-        config = self._cu.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = block
-        config.sharedMemBytes = shared
-        config.hStream = stream
-        attributes = launch_attributes(self._cu, cluster, early)
-        if attributes:
-            config.attrs, config.numAttrs = attributes, len(attributes)
-        return config
-
-    def raw_launch(self) -> tuple[Any, Any]:
-        """(`enqueue`, `success`): `enqueue(config, function, address of parameters, 0)` launches in the current context, with no
-        further call of Python in between, and gives a tuple whose first element is `success` or what `failed` takes.
-        """
-        return self._cu.cuLaunchKernelEx, self._cu.CUresult.CUDA_SUCCESS
 
     # streams
 

@@ -198,7 +198,7 @@ def check_view(param: ArrayParam, view: ArrayView) -> None:
         hint = f"pass a contiguous copy, or declare a pitch, as in {param.dtype}[M, N : ld]"
         raise VxcError(Diagnostic("E0706", message, help=hint))
     if view.ptr % param.dtype.bytes:
-        message = f"argument `{name}` starts at an address that is no multiple of its {param.dtype.bytes}-byte elements"
+        message = f"argument `{name}` starts at address {view.ptr:#x}, which is no multiple of its {param.dtype.bytes}-byte elements"
         raise VxcError(Diagnostic("E0706", message, help="pass a copy of the array"))
 
 
