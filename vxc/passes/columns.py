@@ -126,7 +126,7 @@ def _not_shared(body: Sequence[Inst], regions: Regions) -> str | None:
 
 
 def _shared(body: Sequence[Inst], at: int) -> Order:
-    """The order of the reduction at a position, of as many lanes as it leaves to choose. Parts that end elsewhere for more lanes have one."""
+    """The order of the reduction at a position, of as many lanes as it leaves to choose; of one if parts would end elsewhere with more."""
     reduce, inside = body[at], body[at + 1 : Regions.of(body).end[at]]
     order, (_, most) = Order(*reduce.attr("order")), bounds_of(reduce)
     if one_part(reduce, accumulator_of(reduce, inside)):
