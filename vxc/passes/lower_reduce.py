@@ -196,7 +196,8 @@ class Reduction:
             with b.loop(0, whole, batch * stride, kind="serial", name="o", unroll=1) as o:
                 some(o, batch, None)
         if not isinstance(count, Const):
-            with b.if_(b.emit("lt", whole, count)):
+            rest = b.emit("lt", whole, count)
+            with b.if_(rest):
                 some(whole, batch, count)
             return
         left, end = divmod(count.value % (batch * stride), stride)
