@@ -86,6 +86,7 @@ DECORATED = "what vxc.jit decorates is a function with the kernel as its docstri
     ("call", "words"),
     [
         (lambda: vxc.load(b"x"), "the `path` of vxc.load is a str or pathlib.Path, not bytes"),
+        (lambda: vxc.kernel(SCALE, 3), "the `name` of vxc.kernel is the name of a kernel in the text, a str, not int"),
         (lambda: vxc.kernel(SCALE, debug=object()), "`debug` is True or False, not object"),
         (lambda: vxc.kernel(SCALE, debug=1), "`debug` is True or False, not int"),
         (lambda: vxc.kernel(SCALE).as_torch_op(None), "the `name` of as_torch_op is a str such as 'mylib::softmax', not NoneType"),

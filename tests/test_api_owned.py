@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import weakref
 from types import SimpleNamespace
@@ -94,6 +96,19 @@ def test_a_context_that_is_gone_is_no_trouble(cuda, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_numpy_has_a_copy_and_there_are_no_others(cuda):
+    y = vxc.kernel(SHIFT)(Device(floats(2)), 1, stream=7)
+    cuda.log.clear()
+    assert np.asarray(y).tolist() == [1, 2] and cuda.log == ["synchronize 7"]
+    assert np.asarray(y, np.float64).dtype == np.float64 and np.array(y, copy=True).dtype == np.float32
+    assert np.asarray(vxc.kernel(SHIFT)(Device(floats(0)), 1)).shape == (0,)
+    with pytest.raises(ValueError, match="is copied to become one of NumPy's"):
+        np.asarray(y, copy=False)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):  # which would not own its memory
+        with pytest.raises(TypeError, match=r"not copied or pickled as it is: np.asarray\(x\) has its elements"):
+            copied(y)
+
+
 # ---- streams and devices ---------------------------------------------------------------------------------------------
 
 
@@ -110,6 +125,16 @@ def test_who_reads_it_waits_for_the_stream_that_writes_it(cuda):
         cuda.log.clear()
         y.__dlpack__(stream=stream)
         assert cuda.log == said
+
+
+def test_a_capture_has_its_outputs_given(cuda):
+    k, x, y = vxc.kernel(SHIFT), Device(floats(5)), Device(floats(5))
+    k(x, 1, stream=7), k(x, y, 1, stream=7)
+    cuda.captured.add(7)
+    wanted = r"E0708: argument `y` is missing, and no memory is allocated .* into a graph; pass `y`: an array of f32 of shape \[5\]"
+    with pytest.raises(vxc.LaunchError, match=wanted):
+        k(x, 1, stream=7)
+    assert k(x, y, 2, stream=7) is y and np.array_equal(content(y), floats(5) + 2)
 
 
 def test_it_lies_where_the_inputs_do(cuda):

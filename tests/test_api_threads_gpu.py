@@ -78,6 +78,7 @@ def test_an_array_of_vxc_is_taken_by_any_library(torch):
     gc.collect()
     k(Interface(x), 5)
     assert torch.equal(taken, x + 3)  # its memory is held
+    assert np.array_equal(np.asarray(k(Interface(x), 5, stream=side)), x.cpu().numpy() + 5)
     half = vxc.kernel("kernel same<T: dtype>(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i]; } }")
     assert torch.equal(torch.from_dlpack(half(Interface(x.half()))), x.half())
 

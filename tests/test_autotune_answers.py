@@ -77,6 +77,21 @@ def test_what_is_behind_a_mask_is_no_number(gpu, which):
             given(reference=lambda x, n: (n + 1, np.ma.masked_array(2 * x, x > 0)))(*arguments())
 
 
+@pytest.mark.parametrize(
+    "call, code, said",
+    [
+        (lambda: (Tensor(np.zeros(50)), arguments()[1]), "E0704", "array argument `x` holds float64, but f32 is declared; convert it"),
+        (lambda: (Tensor(floats(5, 10)), arguments()[1]), "E0705", "array argument `x` has 2 dimensions, but 1 declared; pass"),
+        (lambda: (arguments()[0], Tensor(ONES)), "E0705", "dimension 0 of `n` is 5, but dimension 0 of `x` makes N = 50"),
+    ],
+)
+def test_what_is_wrong_with_the_call_is_not_said_of_each_configuration(gpu, call, code, said):
+    scale = tuned()
+    with refused(said, code):
+        scale(*call())
+    assert not gpu.live and np.array_equal(scale(*arguments()).array, 2 * floats(50))
+
+
 # ---- references ------------------------------------------------------------------------------------------------------
 
 

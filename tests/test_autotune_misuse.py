@@ -63,7 +63,7 @@ def test_what_a_constraint_raises_is_the_cause(where, said, cause):
     "where, said",
     [
         (None, "a constraint is None; give a text such as"),
-        (1, "a constraint is 1; give"),
+        (1, "a constraint is 1; give"), ({"B": 64}, "a constraint is {'B': 64}; give"), (b"B", "a constraint is b'B'; give"),
         (lambda *B: True, "does not say what it looks at; write it as `lambda BM, BN: ..`"),
         ("B\0", "is no expression: source code"),
         ("+".join(["B"] * 20_000), "is no expression: maximum recursion depth"),

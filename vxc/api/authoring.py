@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any, NoReturn, overload
 
 from vxc.api.compiling import signatures
@@ -83,6 +83,7 @@ def kernel(
     """The kernel or program `name` of a text, or the only program, else the only kernel. Options and errors as for `load`."""
     with translated():
         expect("the `text` of vxc.kernel", text, str, "the source of a kernel, a str")
+        expect("the `name` of vxc.kernel", name, (str, NoneType), "the name of a kernel in the text, a str")
         if text.endswith(".vx") and "{" not in text:
             message = f"vxc.kernel takes the text of a kernel, and {brief(text)} is a path"
             raise VxcError(Diagnostic("E0709", message, help="load the file: vxc.load(path).NAME, with the name of the kernel"))

@@ -30,7 +30,7 @@ _LIKE = "give a text such as 'BM * BN <= 16384', or a function of the axes it na
 
 def tests_of(where: Any, axes: Iterable[str]) -> list[Test]:
     """The constraints that `where` gives, one or several. Raises `VxcError` E0719."""
-    single = isinstance(where, str) or callable(where) or not isinstance(where, Iterable)
+    single = isinstance(where, (str, bytes, Mapping)) or callable(where) or not isinstance(where, Iterable)
     given = [where] if single else guarded("`where`", _LIKE, lambda: list(islice(where, _MOST + 1)))
     if len(given) > _MOST:
         raise untunable(f"`where` gives more than {_MOST:,} constraints", "write them as one function of the axes")

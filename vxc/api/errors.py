@@ -38,10 +38,8 @@ class WrongTypeError(LaunchError, TypeError):
 
 
 _NO_DEVICE = "E0603"
-_OF_CALLS = (
-    "E0604", "E0605", "E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0710", "E0711", "E0712", "E0713", "E0714", "E0718",
-    "E0719",
-)  # fmt: skip
+_OF_ARGUMENTS = ("E0703", "E0704", "E0705", "E0706", "E0707", "E0708", "E0709", "E0713", "E0714")
+_OF_CALLS = ("E0604", "E0605", "E0710", "E0711", "E0712", "E0718", "E0719")  # besides
 _AT_RUN_TIME = "E072", "E073"  # what the interpreters find while a kernel runs
 
 
@@ -56,15 +54,15 @@ def found_running(code: str) -> bool:
     return code.startswith(_AT_RUN_TIME)
 
 
-def of_call(code: str) -> bool:
-    """Whether a fault is one of a call, and not of the source."""
-    return code in _OF_CALLS or found_running(code)
+def of_arguments(code: str) -> bool:
+    """Whether a fault is one of the arguments of a call: their kinds, dtypes, shapes, places."""
+    return code in _OF_ARGUMENTS
 
 
 def _kind(code: str) -> type[VxcError]:
     if code == _NO_DEVICE:
         return NoDeviceError
-    return LaunchError if of_call(code) else CompileError
+    return LaunchError if code in (*_OF_CALLS, *_OF_ARGUMENTS) or found_running(code) else CompileError
 
 
 def expect(what: str, value: Any, kinds: type | tuple[type, ...], wanted: str) -> None:

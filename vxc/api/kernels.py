@@ -15,7 +15,7 @@ from vxc.api.errors import translated
 from vxc.api.owned import handed
 from vxc.api.signatures import Signature
 from vxc.api.specialise import Recipe, fixed
-from vxc.diag import Diagnostic, VxcError, listed
+from vxc.diag import Diagnostic, VxcError, there_are
 from vxc.target import Target
 
 
@@ -86,7 +86,7 @@ class Kernel(Dispatched):
         known, alone = self._definable()
         if alone and name not in known:
             message = f"`{name}` is defined, and nothing in the file is a generic or dimension of that name"
-            raise VxcError(Diagnostic("E0229", message, help=f"there are {listed(sorted(known))}" if known else "it has none"))
+            raise VxcError(Diagnostic("E0229", message, help=there_are(sorted(known))))
 
     def bind(self, /, *args: Any, **keywords: Any) -> Callable[[], Any]:
         """The call with all its arguments, checked once: `b = k.bind(x, y, n)`, then `b()` enqueues it and gives the `out` arrays.

@@ -1,6 +1,7 @@
 """Arrays in device memory that vxc owns: outputs of calls whose other arrays are of no library that allocates.
 
-They speak the CUDA array interface (version 3) and DLPack (1.0, and before), by which any library takes them without a copy. Where the
+They speak the CUDA array interface (version 3) and DLPack (1.0, and before), by which any library takes them without a copy;
+`np.asarray` copies them to the CPU. Where the
 inputs are JAX's, whose arrays nobody else may write, a call gives what JAX makes of one once the kernel is on its stream (`handed`).
 """
 
@@ -12,8 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from vxc.api.dlpack import CUDA, LEGACY_STREAM, capsule
-from vxc.diag import VxcError
+from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.runtime.arrays import packages
 from vxc.runtime.driver import Driver
@@ -31,7 +34,7 @@ class DeviceArray:
     """A dense array on a device. Its memory is given back once nothing refers to it, also not what was made of it by DLPack.
 
     `stream` is the raw handle of the stream on which it is written: who reads it by one of the interfaces does so in order. `adopter` is
-    the library that is to take it over, "" for none.
+    the library that is to take it over, "" for none. Making one raises `VxcError` E0604 where there is no memory, E0708 in a capture.
     """
 
     def __init__(
@@ -43,11 +46,15 @@ class DeviceArray:
         for extent in shape:
             size *= extent
         with cuda.active(device):
+            if stream and cuda.capturing(stream):
+                message = f"argument `{name}` is missing, and no memory is allocated for it while the stream is captured into a graph"
+                hint = f"pass `{name}`: an array of {dtype} of shape {list(shape)} on the device"
+                raise VxcError(Diagnostic("E0708", message, help=hint))
             memory = cuda.allocate(max(size, 1))
             weakref.finalize(self, _free, cuda, device, memory).atexit = False  # the context goes first
             if stream:
                 cuda.wait(stream, 0)  # on which the driver clears the end of what it allocates
-        self._address = int(memory) if size else 0  # as the interfaces write it for no elements
+        self._memory, self._address = memory, int(memory) if size else 0  # as the interfaces write it for no elements
 
     @property
     def dtype(self) -> Any:
@@ -62,6 +69,20 @@ class DeviceArray:
         typestr = self.dtype.str if self.dtype.isbuiltin == 1 else f"|V{self._type.bytes}"  # NumPy has no name for bf16 and f8
         place = {"shape": self.shape, "typestr": typestr, "data": (self._address, False), "strides": None}
         return {"version": 3, "stream": self.stream or LEGACY_STREAM, **place}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A copy in CPU memory, once what is on its stream has run. Raises ValueError where none is to be made."""
+        if copy is False:
+            raise ValueError("an array on a device is copied to become one of NumPy's")
+        host = np.empty(self.shape, self.dtype)
+        if host.size:
+            with self._cuda.active(self.device):
+                self._cuda.synchronize(self.stream)
+                self._cuda.download(host, self._memory)
+        return host if dtype is None else host.astype(dtype, copy=False)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an array on a device is not copied or pickled as it is: np.asarray(x) has its elements")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA, self.device

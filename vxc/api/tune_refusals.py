@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from vxc.api.errors import of_call
+from vxc.api.errors import found_running, of_arguments
 from vxc.diag import Diagnostic, VxcError
 
 T = TypeVar("T")
-_OF_ITSELF = ("E0604", "E0605", "E0718", "E0719")  # of the device or of tuning, whatever the arguments are
 _LONGEST = 300  # characters of what an exception says
 
 
@@ -42,7 +41,7 @@ def about(what: str) -> Iterator[None]:
         yield
     except VxcError as error:
         error.diagnostics = tuple(
-            replace(d, notes=(*d.notes, f"this is about {what}")) if of_call(d.code) and d.code not in _OF_ITSELF else d
+            replace(d, notes=(*d.notes, f"this is about {what}")) if of_arguments(d.code) or found_running(d.code) else d
             for d in error.diagnostics
         )
         raise

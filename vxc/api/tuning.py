@@ -17,6 +17,7 @@ import numpy as np
 
 from vxc.api.calls import Calls
 from vxc.api.candidates import Config
+from vxc.api.errors import of_arguments
 from vxc.api.problems import Problem, on_device
 from vxc.api.side_by_side import compiled_in_turn
 from vxc.api.tune_arguments import Options
@@ -118,6 +119,7 @@ def _first_round(
 ) -> dict[Config, tuple[Run, float]]:
     """The replays of what can run, and what each takes at first; says of others why they cannot."""
     runs: dict[Config, tuple[Run, float]] = {}
+    refused: list[VxcError] = []
     start = time.monotonic()
     with progress(f"tuning {about.kernel}", len(variants)) as advance:
         for config, calls in compiled_in_turn(variants, problem):
@@ -129,9 +131,12 @@ def _first_round(
                 if error.diagnostics[0].code in ("E0603", "E0604"):  # the device, and no property of the candidate
                     raise
                 said[config] = f"left out, {error.diagnostics[0].code}: {error.diagnostics[0].message}"
+                refused.append(error)
             advance(1, _best(runs))
             if runs and time.monotonic() - start > options.seconds:
                 break
+    if len(refused) == len(variants) and len(set(said.values())) == 1 and of_arguments(refused[0].diagnostics[0].code):
+        raise refused[0]  # the call, and no property of candidates
     late = f"not tried, {options.seconds:g} s were over"
     said |= {config: late for config in variants if config not in runs and config not in said}
     return runs

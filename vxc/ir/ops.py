@@ -239,14 +239,16 @@ _ACCESSES = {name: (tuple(row.access.split(",")), "idx*" in row.operands) for na
 
 def accesses(inst: Inst) -> tuple[Access, ...]:
     """What the instruction reads and writes: each buffer operand at the index operands after it, in the mode the table says."""
-    if inst.op not in _ACCESSES:
+    known = _ACCESSES.get(inst.op)
+    if known is None:
         return ()
-    modes, indexed = _ACCESSES[inst.op]
+    modes, indexed = known
     if not indexed:
         return tuple(Access(buffer, (), mode) for buffer, mode in zip((x for x in inst.operands if type(x) is Buffer), modes))
-    found, at, operands = [], 0, inst.operands
+    operands = inst.operands
     if len(modes) == 1:
         return (Access(operands[0], operands[1 : 1 + len(operands[0].shape)], modes[0]),)
+    found, at = [], 0
     for mode in modes:
         buffer = operands[at]
         after = at + 1 + len(buffer.shape)
