@@ -13,11 +13,13 @@ TEXT = "kernel k(x: f32[N], s: {}, out y: f32[N]) {{ parallel i in N {{ y[i] = x
 
 
 @pytest.mark.parametrize("size", [17, 40])
-@pytest.mark.parametrize("s", [2**63 - 1, 2**63 - 4, -(2**63), 2**62, 2**40, 2**40 + 1, -(2**40) - 1, 5])
-def test_elements_from_anywhere(size, s):
+@pytest.mark.parametrize("s", [2**63 - 1, 2**63 - 4, -(2**63), 4 - 2**63, 2**62, 2**40, 2**40 + 1, -(2**40) - 1, 5])
+@pytest.mark.parametrize("sign", "+-")
+def test_elements_from_anywhere(size, s, sign):
     x = np.arange(size, dtype=np.float32)
-    turned = [(i + s + 2**63) % 2**64 - 2**63 for i in range(size)]
-    np.testing.assert_array_equal(output(TEXT.format("i64"), x=x, s=s, binary=False), x[[w % size for w in turned]])
+    turned = [(i + int(f"{sign}1") * s + 2**63) % 2**64 - 2**63 for i in range(size)]
+    text = TEXT.format("i64").replace("+", sign)
+    np.testing.assert_array_equal(output(text, x=x, s=s, binary=False), x[[w % size for w in turned]])
 
 
 SUMS = {

@@ -112,7 +112,7 @@ def run_pass(p: Pass, before: Plan, context: Context) -> Plan:
 
     Kernels that it makes carry the `done` of where they come from.
     """
-    plan = p.run(before, replace(context, pass_name=p.name))
-    plan = plan.with_kernels(replace(k, done=(*k.done, p.name)) for k in plan.kernels)
+    plan = p.run(before, Context(context.target, context.debug, context.remarks, p.name))
+    plan = plan.with_kernels([k.after(p.name) for k in plan.kernels])
     verify(plan, before)
     return plan

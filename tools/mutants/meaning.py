@@ -39,7 +39,7 @@ MEANING = (
     ),
     Mutant(
         "unused-atomic-dropped", "passes/simplify.py", "an atomic whose result nobody uses is dead code",
-        '(row.pure or inst.op == "load") and', '(row.pure or inst.op in ("load", "atomic")) and',
+        'if row.pure or inst.op == "load":', 'if row.pure or inst.op in ("load", "atomic"):',
         (INDICES + "test_guarded_accesses_stay_inside",),
     ),
     Mutant(

@@ -214,6 +214,16 @@ PASSES = (
         (WIDEST + "[bias-f32-run-time]",),
     ),
     Mutant(
+        "products-wrap-nowhere", "analysis/wrapping.py", "a product is taken for what it would be in more than 64 bits",
+        '"add sub neg mul fma shl"', '"add sub neg fma shl"',
+        ("test_wrapping.py",),
+    ),
+    Mutant(
+        "scalars-far-below-0", "passes/infer_vector_widths.py", "sums with a scalar far below 0 are taken for consecutive",
+        'yield self.b.emit("ge", self.parameters[name], -NEAR)', "pass",
+        ("test_wrapping.py::test_elements_from_anywhere",),
+    ),
+    Mutant(
         "first-elements-dropped", "passes/widen_loop.py", "elements before the first multiple of 16 bytes are left out",
         'before = b.emit("select", b.emit("eq", *map(self.rewriter, (loop.shift.base, loop.shift.start))), ahead, 0)', "before = Const(0)",
         (WIDEST + "[map-f16-run-time]",),

@@ -101,7 +101,10 @@ class Form:
     def atoms(self) -> Iterator[Atom]:
         """Every atom, those inside digits and calls too."""
         for u in self.unknowns:
-            yield from atoms_of(u)
+            if type(u) is Atom:
+                yield u
+            else:
+                yield from atoms_of(u)
 
     def __add__(self, other: Form | int) -> Form:
         return self._plus(other, 1)
@@ -196,15 +199,11 @@ def text_of(unknown: Unknown) -> str:
 
 def atoms_of(unknown: Unknown) -> Iterator[Atom]:
     """The atoms that an unknown depends on."""
-    match unknown:
-        case Atom():
-            yield unknown
-        case Digit(_, arg, by):
-            yield from arg.atoms()
-            yield from by.atoms()
-        case Call(_, args):
-            for arg in args:
-                yield from arg.atoms()
+    if type(unknown) is Atom:
+        yield unknown
+        return
+    for part in (unknown.arg, unknown.by) if type(unknown) is Digit else unknown.args:
+        yield from part.atoms()
 
 
 def digit(kind: str, arg: Form, by: Form) -> Form:
@@ -270,16 +269,13 @@ def _divided(m: Monomial, base: Monomial) -> Monomial | None:
 def _replaced(u: Unknown, new: Callable[[Unknown], Form | None]) -> Form | None:
     """What stands for an unknown, or None where nothing in it is replaced."""
     found = new(u)
-    if found is not None:
+    if found is not None or type(u) is Atom:
         return found
-    match u:
-        case Digit(kind, arg, by):
-            over = arg.replace(new), by.replace(new)
-            return None if over[0] is arg and over[1] is by else digit(kind, *over)
-        case Call(op, args, dtype):
-            over = tuple(a.replace(new) for a in args)
-            return None if all(map(is_, over, args)) else call(op, over, dtype)
-    return None
+    parts = (u.arg, u.by) if type(u) is Digit else u.args
+    over = tuple([part.replace(new) for part in parts])
+    if all(map(is_, over, parts)):
+        return None
+    return digit(u.kind, *over) if type(u) is Digit else call(u.op, over, u.dtype)
 
 
 def _bracketed(f: Form) -> str:

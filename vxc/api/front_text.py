@@ -189,14 +189,15 @@ class FrontText:
             head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
         else:
             taken = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in given)
-            numbers = "".join(f"id({_local(p)}), " for p in given if not p.array)
             places = "".join(f"_at_{p.name}, " for p in given if p.array)
+            numbers = {_local(p): f"_was_{p.name}" for p in given if not p.array}
+            again = " and ".join(["_before is not None", *(f"{now} is {was}" for now, was in numbers.items())])
             head = [
                 f"def _write_full(_row, _queue, {taken}):",
                 "    global _last_full",
-                f"    _once, _launch = _row[{len(self.common())}].get(_one := ({places}{numbers}_queue), _never)",
-                "    if _launch is not None:",
-                "        return not _launch()",
+                f"    {', '.join(['_before', *numbers.values()])}, = _row[{len(self.common())}].get(_one := ({places}_queue), _never)",
+                f"    if (_again := {again}) and _before:",
+                "        return not _before()",
                 "    try:",
             ]
         inside = [
@@ -258,21 +259,19 @@ class FrontText:
         return " and ".join([*parts, f"_queue == {was[-1]}"])
 
     def _kept(self) -> list[str]:
-        """A call that is made a second time keeps its parameters, and becomes the record of its key. Once seen, its numbers are held, so
-        that no others have their ids.
-        """
+        """A call that is made a second time, with no other on the same memory in between, keeps its parameters, and becomes the record."""
         now = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
         record = ", ".join([*self.common(), "_queue", now, "_launch", "_row"])
-        numbers = "".join(f"{_local(p)}, " for p in self._params if not p.array).rstrip()
+        numbers = "".join(f", {_local(p)}" for p in self._params if not p.array) or ","
         return [
             f"if len(_launches) >= {_MOST}:",
             "    _launches.clear()",
-            "if _once is not None:",
+            "if _again:",
             "    _launch = _partial(_enqueue, _config, _function, _table, None)",  # which holds the slot, too
-            "    _launches[_one] = _once, _launch",
+            f"    _launches[_one] = _launch{numbers}",
             f"    {'' if self._asks else '_full[_known] = '}_last_full = {record}",
             "    return not _launch()",
-            f"_launches[_one] = ({numbers}), None",
+            f"_launches[_one] = False{numbers}",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:

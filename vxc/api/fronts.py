@@ -13,14 +13,14 @@
                 elif _write_full(_row, _queue, _at_x, _at_y, n_):
                     return y_
 
-What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*, in
-which is a call that was made before. A call of the last key is known by one question to the library, where it has a quick one, else by
-comparing keys; any other by one dict hit on its key, or, of a library with a quick question, by one on its shapes, and that question.
-A call that is made a second time, with the same memory, numbers and stream, gets a *launch*, with parameters of its own, which nobody
-writes again. That of the record is made again by comparing these, any other by one dict hit on them. Else the parameters are written,
-once it was seen that the memory is there, and that what is written overlaps nothing. What is compiled also follows from where arrays lie
-modulo 16 bytes: calls of one key that lie otherwise than the last are found by one dict hit more. Anything unusual, errors too, goes to
-`general`, which says what is wrong.
+What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*, with
+a call that was made before. A call of the last key is known by one question to the library, where it has a quick one, else by comparing
+keys; any other by one dict hit on its key, or, of a library with a quick question, by one on its shapes and that question. A call that is
+made a second time, with the same memory, stream and numbers, gets a *launch*, with parameters of its own, which nobody writes again. That
+of the record is found by comparing these, any other by one dict hit on memory and stream. Else the parameters are written, once it was
+seen that the memory is there, and that what is written overlaps nothing. What is compiled also follows from where arrays lie modulo 16
+bytes: calls of one key that lie otherwise than the last are found by one dict hit more. Anything unusual, errors too, goes to `general`,
+which says what is wrong.
 
 A call costs what its functions and their variables do, so what is not needed to repeat one is in functions of its own.
 """
@@ -80,7 +80,7 @@ class Front:
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
             "_shaped_full": self._shaped[0], "_shaped_short": self._shaped[1],
             "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
-            "_never": (None, None),
+            "_never": (None, *(None for p in params if not p.array)),
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": enqueue, "_places": {p.name: at for at, p in enumerate(params)},

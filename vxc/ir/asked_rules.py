@@ -21,25 +21,26 @@ def plainly_sound(stage: str, inst: Inst) -> bool:
     """Whether all rules of an instruction alone hold for one without attributes that declares nothing, which is asked once for what these
     rules see of its operands. False, too, where they have to be asked.
     """
-    result, kinds = inst.result, []
+    result = inst.result
     if inst.attrs or type(result) is Buffer:
         return False
-    for x in inst.operands:
-        if type(x) is Buffer:
-            kinds.append((x.dtype, x.space, x.mode, len(x.shape)))
-            continue
-        if type(x) is Const and not is_literal(x.value, x.dtype):
-            return False
-        kinds.append(x.dtype)
-    return _sound(stage, inst.op, result and result.dtype, *kinds)
+    return _sound(stage, inst.op, result and result.dtype, *[x.dtype if type(x) is Value else _kind(x) for x in inst.operands])
 
 
-_Kind = DType | tuple[DType, str, str, int]  # of a scalar; of a buffer with its space, mode and rank
+_Kind = DType | tuple[DType, str, str, int] | None  # of a scalar; of a buffer with its space, mode and rank; of no literal
+
+
+def _kind(x: Const | Buffer) -> _Kind:
+    if type(x) is Buffer:
+        return x.dtype, x.space, x.mode, len(x.shape)
+    return x.dtype if is_literal(x.value, x.dtype) else None
 
 
 @cache
 def _sound(stage: str, op: str, result: DType | None, *operands: _Kind) -> bool:
     """As `plainly_sound`, of operands of these kinds."""
+    if None in operands:
+        return False
     inst = Inst(op, tuple(map(_operand, operands)), result and Value("1", result))
     return not any(rule(stage, inst) for _, rule, _, alone in rules_at(stage)[op] if alone)
 

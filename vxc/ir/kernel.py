@@ -7,7 +7,7 @@ A kernel is one list of instructions. Loops, branches and roles are instructions
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from math import prod
 from operator import is_
 from typing import Union
@@ -185,7 +185,11 @@ class Kernel:
         return default
 
     def with_attrs(self, **changes) -> Kernel:
-        return replace(self, attrs=_merged(self.attrs, changes))
+        return Kernel(self.name, self.params, self.insts, self.stage, self.done, _merged(self.attrs, changes), self.source)
+
+    def after(self, name: str) -> Kernel:
+        """The kernel with a pass behind it."""
+        return Kernel(self.name, self.params, self.insts, self.stage, (*self.done, name), self.attrs, self.source)
 
 
 def _merged(attrs: tuple[tuple[str, Attr], ...], changes: dict[str, Attr | None]) -> tuple[tuple[str, Attr], ...]:

@@ -9,8 +9,6 @@ like `M // P`, and a scalar parameter used as a dimension, become a fresh dimens
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.record import value
 
@@ -28,7 +26,7 @@ class Plan:
         return next(k for k in self.kernels if k.name == name)
 
     def with_kernels(self, kernels) -> Plan:
-        return replace(self, kernels=tuple(kernels))
+        return Plan(self.name, self.params, self.entries, tuple(kernels))
 
     @property
     def shares_arguments(self) -> set[str]:

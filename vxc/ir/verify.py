@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from operator import is_
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.ir.alignment import align_problem
 from vxc.ir.asked_rules import plainly_sound, rules_at
 from vxc.ir.kernel import STAGES, Attr, Buffer, Const, Inst, Kernel, Value
-from vxc.ir.ops import OPS
+from vxc.ir.ops import DECLARES, OPS
 from vxc.ir.plan import Plan
 from vxc.ir.printer import print_inst
 from vxc.ir.rules import OWN, Body, shape_problem
@@ -47,6 +47,7 @@ NAME = re.compile(r"[^\W\d][\w.\u0300-\u036f]*|\d+")
 WORD = re.compile(r"[^\W\d][\w.-]*")
 
 
+_NOTED = MARKS | {*DECLARES}  # what defines or forgets names besides by its result
 _OTHER = "it is not what that name means there"
 _UNDEFINED = "it is not defined before this, or in a region that has ended"
 
@@ -162,9 +163,9 @@ def _body(
         return
     body = Body(plan, insts, regions, kernel.stage, kernel) if kernel else Body(plan, insts, regions)
     stage, rules, again = body.stage, rules_at(body.stage), rules_at(body.stage, again=True)
-    broken = dict(_names(params, insts, seen))
+    broken = dict(_names(params, insts))
     for i, inst in enumerate(insts):
-        if i in broken:
+        if broken and i in broken:
             yield Problem(name, i, *broken[i])
             continue
         for code, rule, _, alone in (again if id(inst) in seen or plainly_sound(stage, inst) else rules)[inst.op]:
@@ -174,44 +175,49 @@ def _body(
                 break
 
 
-def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst], seen: Collection[int]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """(position, (code, message)) where names are wrong: walks the instructions with the names now visible."""
-    visible = {p.name: p for p in params}
-    taken = set(visible)
-    frames: list[list[str]] = []  # names defined in each open region
+def _names(params: Sequence[Value | Buffer], insts: Sequence[Inst]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """(position, (code, message)) where names are wrong: walks the instructions with the names that there have been."""
+    known: dict[str, Value | Buffer | None] = {p.name: p for p in params}  # None where the region has ended
+    given = len(known)
+    frames: list[list[str]] = [[]]  # names defined in each open region
     opened: list[Inst] = []
+    get, define = known.get, frames[0].append
     for i, inst in enumerate(insts):
-        op, result = inst.op, inst.result
-        if op == "end":
-            index = opened[-1].result
-            if inst.operands != (() if index is None else (index,)):
-                yield i, ("E0510", f"this `end` closes `{opened[-1].op}`" + (f" and reads `end {index}`" if index else ""))
-        else:
-            for used in (*inst.operands, *result.shape) if type(result) is Buffer else inst.operands:
-                if type(used) is Const:
-                    continue
-                known = visible.get(used.name)
-                if known is not used and known != used:
-                    yield i, ("E0512", f"{used} is used, but {_OTHER if known else _UNDEFINED}")
-                    break
-        if op in MARKS:
+        operands, result = inst.operands, inst.result
+        if inst.op in _NOTED:
             opener = inst
-            if op in ("end", "else"):
-                for name in frames.pop():
-                    visible.pop(name, None)
+            if type(result) is Buffer:
+                operands = (*operands, *result.shape)
+            elif inst.op in ("end", "else"):
                 opener = opened.pop()
-            if op != "end":
-                frames.append([])
-                opened.append(opener)
-        if result is None:
-            continue
-        name = result.name
-        if name in taken or (id(inst) not in seen and not _readable(name)):
-            yield i, ("E0511", f"{result} is {'defined already' if name in taken else 'not a name that can be read back'}")
-        taken.add(name)
-        visible[name] = result
-        if frames:
-            frames[-1].append(name)
+                for name in frames.pop():
+                    known[name] = None
+                if inst.op == "end":
+                    operands = ()
+                    index = opener.result
+                    if inst.operands != (() if index is None else (index,)):
+                        yield i, ("E0510", f"this `end` closes `{opener.op}`" + (f" and reads `end {index}`" if index else ""))
+            if inst.op in MARKS:
+                if inst.op != "end":
+                    frames.append([])
+                    opened.append(opener)
+                define = frames[-1].append
+        for used in operands:
+            if type(used) is not Const and get(used.name) is not used and get(used.name) != used:
+                yield i, ("E0512", f"{used} is used, but {_OTHER if get(used.name) else _UNDEFINED}")
+                break
+        if result is not None:
+            name = result.name
+            if name in known:
+                yield i, ("E0511", f"{result} is defined already")
+            known[name] = result
+            define(name)
+    if not all(map(_readable, islice(known, given, None))):
+        wrong = {name for name in islice(known, given, None) if not _readable(name)}
+        for i, inst in enumerate(insts):
+            if inst.result is not None and inst.result.name in wrong:
+                wrong.remove(inst.result.name)
+                yield i, ("E0511", f"{inst.result} is not a name that can be read back")
 
 
 @lru_cache(1 << 12)

@@ -270,17 +270,18 @@ def _sweep(insts: list[Inst], debug: bool) -> list[Inst]:
     ends: list[int] = []  # length of `out` just after each open region's `end`
     for inst in reversed(insts):
         row = OPS[inst.op]
-        if inst.op == "end":
+        if row.pure or inst.op == "load":
+            if inst.result.name not in used and not (debug and _is_checked(inst)):
+                continue
+        elif inst.op == "end":
             out.append(inst)
             ends.append(len(out))
             continue
-        if row.opens:
+        elif row.opens:
             start = ends.pop()
             if len(out) == start and inst.op in ("loop", "if"):
                 out.pop()
                 continue
-        elif (row.pure or inst.op == "load") and inst.result.name not in used and not (debug and _is_checked(inst)):
-            continue
         elif row.result == "buffer" and row.stages != ("plan",) and "@" + inst.result.name not in used:
             continue
         elif inst.op == "else" and ends and len(out) == ends[-1]:
