@@ -7,7 +7,6 @@ part, or nothing. A reduction's partial results below `past` are those of the la
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -104,7 +103,7 @@ class LinedRows:
     def _past(self, b: Builder, rewriter: Rewriter) -> Scalar:
         home, access, v = self.row.home, self.insts[self.row.access], self.row.order.v
         buffer, indices = access.operands[0], accesses(access)[0].box
-        inner = Rewriter(b, ChainMap({self.insts[home].result: Const(0)}, rewriter.mapping))
+        inner = rewriter.inside({self.insts[home].result: Const(0)})
         for i in slice_of(self.insts, Regions.of(self.insts), home, indices):
             if i != home:
                 inner.copy(self.insts[i])
