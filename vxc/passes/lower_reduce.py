@@ -38,8 +38,8 @@ class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
     the elements that lanes hold in registers, so that a lane's own are counted by constants, and `extent` how many there are. `lined` says
-    that lanes of the group take aligned vectors, `row` that they keep them. `width` results are reduced at once, and what takes an element's
-    operands is told of which it is.
+    that lanes of the group take aligned vectors, `row` that they keep them. `width` results are reduced at once, and what takes an
+    element's operands is told of which it is.
     """
 
     acc: Accumulator
