@@ -119,10 +119,11 @@ def _array(kernel: Kernel, regions: Regions, row: KeptRow) -> KeptRow | None:
         return known and all(i == home or OPS[kernel.insts[i].op].pure for i in needed)
 
     def cost(line: _Place | None) -> float:
-        """Accesses of a lane; one at each end of a row has a part of a vector, whose elements are stored one by one, by few lanes. Rows
-        that lie otherwise are not worth it where they are of words, which narrow accesses cost little, or where all vectors are at an end.
+        """Accesses of a lane; one at each end of a row has a part of a vector, whose elements go one by one, by few lanes, where the array
+        is written. Rows that lie otherwise are not worth it where they are of words, which narrow accesses cost little, or where all
+        vectors are at an end.
         """
-        ends = row.order.v * sum(place.stored for place in places) if line else 0
+        ends = row.order.v * sum(place.buffer.mode != "in" for place in places) if line else 0
         whole = [place.met if line is None else place.beside(line, row.order.v, offsets) for place in places]
         if line and (line.size >= 4 or row.whole == 1) and any(place.own and not met for place, met in zip(places, whole)):
             return inf

@@ -112,10 +112,11 @@ class ThreadLoop:
 
     def copies(self, runs: Iterable[Run], inside: bool) -> bool:
         """Whether the loop only copies one vector of each run to arrays of the thread: an aligned one, or one whose first element need not
-        be the first that the guard lets in (`inside`).
+        be the first that the guard lets in (`inside`). What is kept out may be of others, so it is of arrays that nobody writes.
         """
         ends = (self.guard, self.regions.end[self.guard])
-        loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and self.count * run.buffer.dtype.bytes == VECTOR}
+        read = [run for run in runs if run.buffer.space == "param" and run.buffer.mode == "in"]
+        loads = {i for run in read for i in run.loads if self.count * run.buffer.dtype.bytes == VECTOR}
         whole = all(run.given.elements == run.otherwise.elements == self.count and not run.stores for run in runs)
         whole &= inside or all(run.given.anywhere is run.otherwise.anywhere is None for run in runs)
         others = [self.insts[i] for i in self.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]

@@ -239,20 +239,40 @@ class LoopWriter:
     # ---- memory
 
     def _checked(self, run: Run, first: Scalar, upto: Scalar | None) -> None:
-        """That a doubted run lies in its array: the ends of elements that follow one another."""
+        """That a run lies in its array where this is doubted, or where its `move` asks no more than that one of its elements does: the ends
+        of elements that follow one another, of those that are let in.
+        """
         b, loop = self.b, self.loop
-        if not any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores)):
+        doubted = any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores))
+        guard = {(test.op, *test.operands) for test in loop.tests}
+        pairs = [*zip(run.indices, run.buffer.shape)]
+        pairs = [(x, extent) for x, extent in pairs if not {("ge", x, Const(0)), ("lt", x, extent)} <= guard]
+        if not pairs or not (doubted or loop.copies and len(run.indices) == 1):
             return
         tests: list[Value] = []
         known: set[tuple[Scalar, Scalar]] = set()
         last = Const(loop.count - 1) if upto is None else b.emit("sub", upto, 1)
-        for end in (first, last if first == Const(0) else b.emit("add", first, last)):
+        ends = self._let_in(first) if loop.copies else (Const(0), last)
+        for end in [end if first == Const(0) else first if end == Const(0) else b.emit("add", first, end) for end in ends]:
             here = self._at(end)
             self._define(here, run.indices)
-            for index, extent in zip(map(here, run.indices), self.rewriter(run.buffer).shape):
+            for index, extent in ((here(x), self.rewriter(extent)) for x, extent in pairs):
                 tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if (index, extent) not in known else []
                 known.add((index, extent))
         b.emit("assert", every(b, tests), code="E0720", message=f"an access leaves `{run.buffer.name}`")
+
+    def _let_in(self, first: Scalar) -> tuple[Scalar, Scalar]:
+        """Which of the elements from `first` on are the first and the last that the guard lets in: there is one."""
+        b, start = self.b, self._at(first)
+        low, high = Const(0), Const(self.loop.count - 1)
+        for test in self.loop.tests:
+            self._define(start, test.operands)
+            ahead = b.emit("sub", *reversed([*map(start, test.operands)]))
+            if test.op == "ge":
+                low = b.emit("max", ahead, low)
+            else:
+                high = b.emit("min", b.emit("sub", ahead, 1), high)
+        return low, high
 
     def _fetch(
         self, run: Run, array: Buffer, place: Scalar, first: Scalar, digits: Mapping[int, _Digit], upto: Scalar | None
