@@ -288,7 +288,7 @@ def host_view(array: Any, name: str) -> np.ndarray:
     with reading(array, name):
         try:
             return np.from_dlpack(array)
-        except BufferError:  # bf16 and f8, of which NumPy knows by itself only as elements of arrays that it is given
+        except (BufferError, RuntimeError):  # NumPy's, newer and older, of bf16 and f8, which it knows only in arrays that it is given
             given = np.asarray(array)
     if given.dtype != found.dtype.numpy:
         raise unread(name, getattr(array, "dtype", "unknown"))
