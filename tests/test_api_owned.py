@@ -129,6 +129,38 @@ def test_who_reads_it_waits_for_the_stream_that_writes_it(cuda):
         assert cuda.log == said
 
 
+def test_a_stream_is_kept_by_what_is_on_it(cuda):
+    class Stream:
+        def __cuda_stream__(self):
+            return 0, 7
+
+    k, x, stream = vxc.kernel(SHIFT), Device(floats(5)), Stream()
+    gone = weakref.ref(stream)
+    y = k(x, 1, stream=stream)
+    del stream
+    gc.collect()
+    assert gone() and y.stream == 7
+    del y
+    gc.collect()
+    assert gone() is None
+    stream = Stream()
+    gone, b = weakref.ref(stream), k.bind(x, Device(floats(5)), 1, stream=stream)
+    del stream
+    gc.collect()
+    cuda.log.clear()
+    b()
+    assert gone() and cuda.log == ["shift x1 on 7"]
+
+
+def test_what_went_wrong_on_its_stream_is_said_as_calls_say_it(cuda, monkeypatch):
+    y = vxc.kernel(SHIFT)(Device(floats(5)), 1)
+    for name in ("synchronize", "wait"):
+        monkeypatch.setattr(cuda, name, lambda *_: (_ for _ in ()).throw(cuda.failed("cuStream", "CUDA_ERROR_ILLEGAL_ADDRESS")))
+    for asked in (lambda: np.asarray(y), lambda: y.__dlpack__(stream=5)):
+        with pytest.raises(vxc.LaunchError, match="E0604: cuStream failed: CUDA_ERROR_ILLEGAL_ADDRESS"):
+            asked()
+
+
 def test_a_capture_has_its_outputs_given(cuda):
     k, x, y = vxc.kernel(SHIFT), Device(floats(5)), Device(floats(5))
     k(x, 1, stream=7), k(x, y, 1, stream=7)
@@ -231,7 +263,8 @@ def jax(cuda, monkeypatch):
         cuda.log.append("taken over")
         return found
 
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(dlpack=SimpleNamespace(from_dlpack=taken_over)))
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())  # which imports no more by itself
+    monkeypatch.setitem(sys.modules, "jax.dlpack", SimpleNamespace(from_dlpack=taken_over))
 
 
 def test_jax_in_jax_out(jax, cuda):

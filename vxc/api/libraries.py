@@ -161,9 +161,11 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
 
 
 def maker(
-    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: int = 0
+    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: Any = None
 ) -> Callable[[], Any]:  # fmt: skip
-    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream."""
+    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream, None
+    for the legacy default one.
+    """
     library = library_of(arrays)
     if library is None:
         return partial(DeviceArray, cuda(), name, shape, dtype, device, stream, adopter(arrays))
