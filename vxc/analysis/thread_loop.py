@@ -103,6 +103,13 @@ class ThreadLoop:
         kinds = {i: self._kind(i, divides) if divides and kind is ENDS else kind for i, kind in self.conditions.items() if i in around}
         return Guards(same and bool(sides[0]) and not self.dealt, kinds)
 
+    def lets_first_in(self, tests: tuple[Inst, ...]) -> bool:
+        """Whether what the guard lets in is the first elements, of any number, all of them in global memory."""
+        if self.dealt or not tests or any(test.op != "lt" for test in tests) or ENDS in self.conditions.values():
+            return False
+        spaces = {a.buffer.space for i in self.body for a in accesses(self.insts[i])} & {*MEMORY}
+        return spaces <= {*GLOBAL} and not self.guards(tests, set(), {}).whole
+
     def tests(self, guard: int) -> tuple[Inst, ...]:
         """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""
         made = {self.insts[i].result: self.insts[i] for i in range(self.at, guard)}

@@ -73,8 +73,9 @@ class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
     `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
-    all hold. `digits` are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given`
-    holds where what the kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
+    all hold; `in_part`: where these are not `whole`, what they let in is the first elements, which may go as a part of a vector. `digits`
+    are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given` holds where what the
+    kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
     """
 
     at: int
@@ -85,6 +86,7 @@ class WideLoop:
     tests: tuple[Inst, ...]
     digits: tuple[int, ...]
     shift: Shift | None
+    in_part: bool
     given: Guards
     otherwise: Guards | None
 

@@ -12,6 +12,7 @@ import numpy as np
 from vxc.interp.flat_lanes import Lanes, both, lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
+from vxc.interp.flat_part import move_part
 from vxc.ir.ops import HELP
 
 
@@ -27,6 +28,9 @@ class Started(NamedTuple):
 
 def move(m: Machine, step: Step) -> None:
     """Raises E0720 and E0729 besides what a load and a store of each element raise."""
+    if len(step.args) > 4:
+        move_part(m, step)
+        return
     target, to, values = _read(m, step)
     _write(m, step, target, to, values)
 

@@ -124,7 +124,7 @@ def _memory(buffer: Buffer, kind: str, inst: Inst) -> str | None:
 
 
 def _move(stage: str, inst: Inst) -> str | None:
-    to, _, source, _ = inst.operands
+    to, _, source, _, *part = inst.operands
     size = inst.attr("width") * to.dtype.bits
     if to.dtype is not source.dtype:
         return f"`{inst.op}` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
@@ -141,6 +141,8 @@ def _move(stage: str, inst: Inst) -> str | None:
         return "`anywhere` is of global memory"
     if inst.attr("anywhere") == "line" and source.space != "param":
         return "a `line` is of an array of the caller, from which it is loaded"
+    if part and (inst.attr("anywhere") == "line" or not {to.space, source.space} & set(GLOBAL)):
+        return "a part is of what lies in global memory, and of no `line`"
     return None
 
 

@@ -31,7 +31,8 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.columns import lower_columns
+from vxc.passes.column_team import column_team, lower_columns
+from vxc.passes.columns import lone_row
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
@@ -39,7 +40,6 @@ from vxc.passes.lined_reduce import Lines
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
-from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.record import state
@@ -64,19 +64,20 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
-    several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
-    found = {} if several else rows_anywhere(kernel)
-    lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
+    body = kernel.insts[blocks + 1 : regions.end[blocks]]
+    columns, plain = loop.attr("columns"), lone_row(body)
+    several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
+    lines = Lines({} if several or columns else rows_anywhere(kernel), lambda text, load: context.applied(text, kernel.name, load.loc))
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
-    body = kernel.insts[blocks + 1 : regions.end[blocks]]
     b.at(loop.loc)
     if several:
-        several(threads, plain_row(body), loop, rewriter)
+        several(threads, plain, loop, rewriter)
+    elif columns:
+        threads.lower(body, column_team(threads, loop, rewriter), threads.team)
     else:
         with threads.iteration(loop, rewriter) as index:
-            rewriter.mapping[loop.result] = index
-            threads.lower(body, rewriter, threads.team)
+            threads.lower(body, rewriter.inside({loop.result: index}), threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     if lines.overlap:
         attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
@@ -246,7 +247,7 @@ class Threads:
         width = loop.attr("lanes") if how == "teams" else 1
         first = b.emit("floordiv", team.lane, width) if width > 1 else first_of(b, loop, team.lane, team.group)
         own = b.emit("add", start, b.emit("mul", first, step))
-        stride = b.emit("mul", step, team.group // width)
+        stop, stride = team.within(own, stop), b.emit("mul", step, team.group // width)
         inner = self._inner(loop, team) if how == "teams" else None
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
@@ -257,7 +258,7 @@ class Threads:
         b, count = self.b, loop.attr("vector") * team.group
         start, stop = map(rewriter, loop.operands[:2])
         lane = first_of(b, loop, team.lane, team.group)
-        with b.loop(start, stop, count, kind="serial", name="o") as first:
+        with b.loop(start, team.within(start, stop), count, kind="serial", name="o") as first:
             with self._dealt(first, stop, lane, count, loop) as element:
                 self.lower(body, rewriter.inside({loop.result: element}), None)
 
@@ -306,7 +307,7 @@ _LOWERED: dict[str, Callable[[Threads, _Body, int], int]] = {
 
 def _together(opener: Inst, team: Team | None) -> Inst:
     """Control in row scope: every lane of the team computes the same and goes the same way."""
-    return opener.with_attrs(uniform=team.group) if team is not None and team.group > 1 else opener
+    return opener.with_attrs(uniform=team.together) if team is not None and team.together > 1 else opener
 
 
 def _zero(value: Value):
