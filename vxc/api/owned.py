@@ -75,8 +75,8 @@ class DeviceArray:
         return {"version": 3, "stream": self.stream or LEGACY_STREAM, **place}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """A copy in CPU memory, once what is on its stream has run. Raises ValueError where none is to be made, `LaunchError` E0604 for what
-        went wrong on the stream.
+        """A copy in CPU memory, once what is on its stream has run. Raises ValueError where none is to be made, and `LaunchError` E0604
+        for what went wrong on the stream.
         """
         if copy is False:
             raise ValueError("an array on a device is copied to become one of NumPy's")
