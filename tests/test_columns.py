@@ -17,7 +17,6 @@ from vxc.dtypes import F32
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
-from vxc.passes import columns
 from vxc.passes.columns import dealt
 from vxc.semantics import Order, reduce
 

@@ -97,11 +97,11 @@ def common(call: Call, group: Group) -> int:
 
 
 def kept(call: Call, g: Group) -> bool:
-    """Of a length that only the call knows, or of several runs of less than a vector, where an array begins at no multiple of those."""
+    """Words stored to rows whose length only the call knows, or of several runs of less than a vector, where an array begins elsewhere."""
     run = gcd(call.n, call.vector)
     several = 1 < run < call.n < call.vector if call.known else run == call.vector
     elsewhere = any(base % (run * size) for base, size in zip(call.bases.values(), call.sizes.values()))
-    return call.form.kind == "kept" and not call.aligned and several and elsewhere
+    return call.form.kind == "kept" and g.mode == "w" and g.size >= 4 and not call.aligned and several and elsewhere
 
 
 def rest(call: Call, g: Group) -> bool:
@@ -122,8 +122,8 @@ SHORT = (
     Short(
         kept,
         element,
-        "a row that is kept, of several runs to a thread or of a length that only the call knows, is wide where all arrays begin at "
-        "multiples of a run; else it is as it was: its registers are the kernel's limit, and a look at each address would take more",
+        "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
+        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax would spill 12 bytes on sm_80)",
     ),
     Short(
         rest,

@@ -75,7 +75,8 @@ class WideLoop:
     `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
     all hold; `in_part`: where these are not `whole`, what they let in is the first elements, which may go as a part of a vector. `digits`
     are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given` holds where what the
-    kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
+    kernel tests does, `otherwise` anywhere; without it the loop stays as it is there. `copies`: it only copies
+    vectors to arrays of the thread, so that elements which the guard keeps out may be copied with others.
     """
 
     at: int
@@ -89,6 +90,7 @@ class WideLoop:
     in_part: bool
     given: Guards
     otherwise: Guards | None
+    copies: bool
 
 
 @record

@@ -148,6 +148,11 @@ def _move(body: Body, at: int, inst: Inst) -> None:
     to, index, source, start, *part = inst.operands
     each = to.dtype.bytes
     size = inst.attr("width") * each
+    if inst.attr("anywhere") == "held":
+        place = f"&{body.names.of(to.name)}[{bare(body.short(index))}]"
+        at = f"{body.names.of(source.name)}, {bare(body.short(start))}, {body.elements(source)}"
+        body.write(f"vx_load_held<{each}>({place}, {at});")
+        return
     offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
     if size > 4 and to.space in GLOBAL:
         offsets[0] = f"vx_whole({offsets[0]})"

@@ -17,7 +17,8 @@ from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.fragment_slots import Slotted
-from vxc.passes.lined_reduce import Lined, LinedLane
+from vxc.passes.lined_reduce import Lined, LinedLane, hand_over
+from vxc.passes.lined_rows import LinedRow
 from vxc.passes.own_elements import own_elements
 from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
@@ -36,9 +37,9 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
-    the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `width` results are reduced at once, and what
-    takes an element's operands is told of which it is.
+    the elements that lanes hold in registers, so that a lane's own are counted by constants, and `extent` how many there are. `lined` says
+    that lanes of the group take aligned vectors, `row` that they keep them. `width` results are reduced at once, and what takes an
+    element's operands is told of which it is.
     """
 
     acc: Accumulator
@@ -53,6 +54,7 @@ class Reduction:
     slotted: Slotted | None = None
     extent: Extent | None = None
     lined: Lined | None = None
+    row: LinedRow | None = None
     width: int = 1
 
     def result(self) -> Scalar:
@@ -146,7 +148,11 @@ class Reduction:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
-        if self.slotted:
+        if self.row is not None:
+            self.row.own(b, lane, lambda e, digits: self._feed(slots, base, e, digits[-1], digits), "e")
+            if self.acc.ordered:
+                hand_over(b, self.team, self.acc, self.order, slots, self.row.past)
+        elif self.slotted:
             wraps = self.order.span(self.extent.most) // self.order.lanes > chunk
             held = self.slotted.run.held
 

@@ -111,7 +111,7 @@ class LoopWriter:
         if not tests:
             self._vector(first, start, goes_on=goes_on)
             return
-        others = ends or not (self.guards.whole and len(tests) == 1 or loop.dealt)
+        others = ends or not (self.guards.whole and len(tests) == 1 or loop.dealt or loop.copies)
         with b.if_(every(b, tests)):
             self._vector(first, start, goes_on=goes_on)
             if others:
@@ -120,7 +120,7 @@ class LoopWriter:
 
     @property
     def in_part(self) -> bool:
-        return self.loop.in_part and not self.guards.whole
+        return self.loop.in_part and not self.guards.whole and not self.loop.copies
 
     def _upto(self, start: Rewriter) -> Scalar:
         """How many elements the guard lets in, in ranges too: that the first is one is tested."""
@@ -136,6 +136,10 @@ class LoopWriter:
         for test in self.loop.tests:
             self._define(start, test.operands)
             element, limit = map(start, test.operands)
+            if self.loop.copies:  # any element will do
+                last = b.emit("add", element, self.loop.count - 1) if test.op == "ge" else element
+                holds.append(b.emit(test.op, last, limit))
+                continue
             below = test.op == "lt" and not self.guards.whole and not self.in_part
             holds.append(b.emit("le", b.emit("add", element, self.loop.count), limit) if below else b.emit(test.op, element, limit))
         return every(b, holds)
@@ -269,6 +273,8 @@ class LoopWriter:
     def _transfer(self, run: Run, move: Move, place: Scalar, upto: Scalar | None) -> None:
         """Move all of a run that begins at `place`, or so many of its elements."""
         size = run.given if self.placed else run.otherwise
+        if self.loop.copies:  # of elements that are kept out, one may lie outside of the array
+            size = size._replace(anywhere="held" if size.anywhere else "line")
         if upto is not None and run.each > 1:
             upto = self.b.emit("ceildiv", upto, run.each)
         move_run(self.b, size, self.loop.count // run.each, move, place, upto)

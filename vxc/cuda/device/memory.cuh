@@ -105,6 +105,24 @@ template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, 
   vx_move<bytes>(to, words);
 }
 
+// so many elements of `size` bytes, 16 bytes, from element `at` of an array of `count` on, of which one at least is one of its: the vectors
+// of memory that hold them and have one, and a shift
+template <int size> __device__ __forceinline__ void vx_load_held(void* to, const void* array, long long at, long long count) {
+  __align__(16) unsigned int words[8] = {};
+  const char* place = (const char*)array + at * size;
+  const unsigned int past = (unsigned int)(unsigned long long)place & 15u;
+  const long long first = at * size - past;
+  if (first > -16 && first < count * size) vx_move<16>(words, place - past);
+  if (past && first > -32 && first + 16 < count * size) vx_move<16>(&words[4], place - past + 16);
+  #pragma unroll
+  for (int k = 0; k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
+  #pragma unroll
+  for (int k = 0; k < 5; ++k) words[k] = past & 4 && size < 8 ? words[k + 1] : words[k];
+  #pragma unroll
+  for (int k = 0; k < 4; ++k) words[k] = size < 4 ? __funnelshift_r(words[k], words[k + 1], past % 4 * 8) : words[k];
+  vx_move<16>(to, words);
+}
+
 // the same by branches, in accesses as wide as place and number allow, of `size` bytes at least; the branches end with whole registers
 template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from, int left = bytes) {
   __align__(16) unsigned int words[4];
