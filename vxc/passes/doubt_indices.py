@@ -1,9 +1,10 @@
-"""doubt-indices: which accesses of arrays of several dimensions may leave them, for all that is known.
+"""doubt-indices: which accesses of arrays may leave them, for all that is known.
 
 Before: stage=tile. Tile instructions access nothing that lies outside.
-After:  a load or store of an array of several dimensions is `doubted` where some index is not shown to be in range whatever the sizes.
-        Where infer-vector-widths makes it an access of elements in memory order, it is checked before that the first and the last of
-        them have indices inside: past the end of a row, such an access would find the next one.
+After:  a load or store is `doubted` where some index is not shown to be in range whatever the sizes. Where infer-vector-widths makes it
+        an access of elements in memory order, it is checked before that the first and the last of them have indices inside: past the
+        end of a row, such an access would find the next one. Of an array of one dimension it finds that itself, but where it takes
+        elements that nobody asked for with others.
 
     %1: i64 = add %s, %j                       %1: i64 = add %s, %j
     %2: f32 = load @x, %i, %1         ->       %2: f32 = load @x, %i, %1 {doubted=true}
@@ -42,10 +43,8 @@ def _counts_from_0(inst: Inst) -> bool:
 
 
 def _plain(inst: Inst, ends: dict[str, Operand]) -> bool:
-    """Whether there is nothing to ask: one dimension at most, or each index counts up to its extent."""
-    buffer = inst.operands[0]
-    pairs = list(zip(inst.operands[1:], buffer.shape))
-    return len(pairs) < 2 or all(_inside(index, extent, ends) for index, extent in pairs)
+    """Whether there is nothing to ask: each index counts up to its extent."""
+    return all(_inside(index, extent, ends) for index, extent in zip(inst.operands[1:], inst.operands[0].shape))
 
 
 def _inside(index: Operand, extent: Operand, ends: dict[str, Operand]) -> bool:

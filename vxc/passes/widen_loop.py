@@ -239,15 +239,12 @@ class LoopWriter:
     # ---- memory
 
     def _checked(self, run: Run, first: Scalar, upto: Scalar | None) -> None:
-        """That a run lies in its array where this is doubted, or where its `move` asks no more than that one of its elements does: the ends
-        of elements that follow one another, of those that are let in.
+        """That a doubted run lies in its array: the ends of elements that follow one another, of those that are let in. An access of
+        consecutive elements of one dimension asks that itself, unless it takes others along.
         """
         b, loop = self.b, self.loop
         doubted = any(self.insts[i].attr("doubted") for i in (*run.loads, *run.stores))
-        guard = {(test.op, *test.operands) for test in loop.tests}
-        pairs = [*zip(run.indices, run.buffer.shape)]
-        pairs = [(x, extent) for x, extent in pairs if not {("ge", x, Const(0)), ("lt", x, extent)} <= guard]
-        if not pairs or not (doubted or loop.copies and len(run.indices) == 1):
+        if not doubted or len(run.indices) == 1 and not loop.copies:
             return
         tests: list[Value] = []
         known: set[tuple[Scalar, Scalar]] = set()
@@ -256,7 +253,7 @@ class LoopWriter:
         for end in [end if first == Const(0) else first if end == Const(0) else b.emit("add", first, end) for end in ends]:
             here = self._at(end)
             self._define(here, run.indices)
-            for index, extent in ((here(x), self.rewriter(extent)) for x, extent in pairs):
+            for index, extent in zip(map(here, run.indices), self.rewriter(run.buffer).shape):
                 tests += [b.emit("ge", index, 0), b.emit("lt", index, extent)] if (index, extent) not in known else []
                 known.add((index, extent))
         b.emit("assert", every(b, tests), code="E0720", message=f"an access leaves `{run.buffer.name}`")
