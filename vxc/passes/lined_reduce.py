@@ -69,9 +69,24 @@ class Lines:
             threads.lower(others, outer.inside(known), None, take)
 
         name = load.operands[0].name
+        if load.attr("doubted"):
+            _checked(threads.b, load, inst, inside, outer)
         self.say(f"lanes load `{name}` in aligned vectors, wherever a row begins, and hand over partial results where it ends", load)
         self.overlap |= steps_of(inst) >= OVERLAP
         return Lined(load, inst.result, inside, outer, lower)
+
+
+def _checked(b: Builder, load: Inst, reduce: Inst, inside: Sequence[Inst], outer: Rewriter) -> None:
+    """That the ends of a doubted row lie in its array: of a vector no more is asked than that one of its elements does."""
+    buffer, *indices = load.operands
+    length = outer(reduce.operands[1])
+    empty = b.emit("eq", length, 0)
+    for end in (Const(0), b.emit("sub", length, 1)):
+        inner = outer.inside({reduce.result: end})
+        inner.copy_all(inside[: inside.index(load)])
+        for index, extent in zip(map(inner, indices), inner(buffer).shape):
+            within = b.emit("and", b.emit("ge", index, 0), b.emit("lt", index, extent))
+            b.emit("assert", b.emit("or", empty, within), code="E0720", message=f"an access leaves `{buffer.name}`")
 
 
 @record
