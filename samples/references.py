@@ -56,6 +56,10 @@ def rowmax(x):
     return {"s": x.max(1, initial=-np.inf)}
 
 
+def colsum(x):
+    return {"s": x.sum(0)}
+
+
 def softmax(x):
     e = np.exp(x - x.max(1, keepdims=True, initial=-np.inf))
     return {"y": e / e.sum(1, keepdims=True)}
@@ -160,7 +164,7 @@ def philox(seed, offset):
 
 
 _ALL = (
-    saxpy, copy, add, bias_gelu, transpose, rowdot, rowsum, sum_all, rowmax, softmax, rmsnorm, layernorm, logsumexp, cross_entropy,
+    saxpy, copy, add, bias_gelu, transpose, rowdot, rowsum, sum_all, rowmax, colsum, softmax, rmsnorm, layernorm, logsumexp, cross_entropy,
     argmax_rows, histogram, cumsum_rows, gemv, gather, scatter, stencil2d, conv1d, attention_naive, dropout,
     momentum, swiglu, row_stats,
 )  # fmt: skip

@@ -31,7 +31,7 @@ FACTS = {"sample": "samples/rowsum.vx", "arch": "sm_90a", "flags": "-D N=64", "k
 
 def test_every_case_has_a_name_of_its_own_in_its_suite():
     assert len({(case.suite, case.name) for case in CASES}) == len(CASES)
-    assert SUITES == ("rows", "elementwise", "transpose", "runtime", "misaligned", "dequant", "launch", "start", "tune")
+    assert SUITES == ("rows", "columns", "elementwise", "transpose", "runtime", "misaligned", "dequant", "launch", "start", "tune")
     assert Case("rows", "softmax", "f16", (8191, 8193)).name == "softmax_f16_8191x8193"
 
 

@@ -17,7 +17,6 @@ from vxc.dtypes import F32
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
-from vxc.passes import columns
 from vxc.passes.columns import dealt
 from vxc.semantics import Order, reduce
 
@@ -73,30 +72,21 @@ def test_orders_of_the_author(how, m, n):
         agree(compiled(column(how=how), binary=False, **known), {"x": values((m, n), "f32", len(known))})
 
 
-@pytest.mark.parametrize("n", [64, 72])  # as many as a block takes, or not
-@pytest.mark.parametrize("dtype, width", [("f64", 2), ("f32", 4), ("f16", 8), ("u8", 16)])
-@pytest.mark.parametrize("op", ["sum", "max", "argmin"])
-@pytest.mark.parametrize("how", ["", "@parts(3)", "@chunk(32)"])
-def test_a_thread_takes_a_vector_of_columns(op, dtype, width, n, how, monkeypatch):
-    """Where it divides their number and the partial results of all are not too many; nowhere else. In parts too."""
-    monkeypatch.setattr(columns, "FULL", 0)
+@pytest.mark.parametrize("n", [64, 66])  # as many as a block takes, or not
+@pytest.mark.parametrize("dtype, width", [("f64", 1), ("f32", 1), ("f16", 2), ("u8", 4)])
+@pytest.mark.parametrize("op", ["sum", "argmin"])
+@pytest.mark.parametrize("how", ["", "@parts(3)", "@chunk(1024)"])
+def test_a_thread_takes_four_bytes_of_columns(op, dtype, width, n, how):
+    """Where that divides their number and the partial results of all are not too many, nor pairs; nowhere else. In parts too."""
     made = compiled(column(op, dtype, how), binary=False, N=n)
     loops = [i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")]
-    few = how == "@chunk(32)" and width > 16 or n % width
-    assert loops[0].attr("vector", 1) == (1 if few else width)
+    many = op == "argmin" or how == "@chunk(1024)" and width > 1 or n % width
+    assert loops[0].attr("vector", 1) == (1 if many else width)
     agree(made, *({"x": values((m, n), dtype, m)} for m in (0, 1, 131)))
 
 
-@pytest.mark.parametrize("n, width", [(1 << 19, 1), (1 << 20, 8), ((1 << 20) - 4, 1)])
-def test_so_many_threads_are_left_that_they_fill_a_device(n, width):
-    made = compiled(column(dtype="f16"), binary=False, N=n)
-    assert [i.attr("vector", 1) for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns")] == [width]
-    x = values((3, n), "f16", 1)
-    assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
-
-
 REFUSED = [
-    ("", "sum(x[:, j]) + max(x[:, j])", "the kernel does more than reduce each of them once"),
+    ("", "sum(x[:, j] * y[j])", "it reads y, which it writes"),
     ("@lanes(64)", "sum(x[:, j])", "its order has 64 lanes, and a block has room for 32 of each"),
     ("@lanes(1)", "sum(x[:, j])", "@lanes(1) says how many share one"),
     ("@chunk(3)", "sum(x[:, j])", "its partial results are no power of two"),
@@ -105,10 +95,10 @@ REFUSED = [
 
 @pytest.mark.parametrize("how, value, why", REFUSED)
 def test_what_keeps_a_thread_or_a_warp_to_a_column(how, value, why):
-    made = compiled(f"kernel k(x: f32[M, N], out y: f32[N]) {{ {how} parallel j in N {{ y[j] = {value}; }} }}", binary=False)
+    made = compiled(f"kernel k(x: f32[M, N], inout y: f32[N]) {{ {how} parallel j in N {{ y[j] = {value}; }} }}", binary=False)
     assert taken(made) == [None]
     assert any(why in remark.message for remark in made.remarks if remark.kind == "missed")
-    agree(made, {"x": values((70, 33), "f32", 1)})
+    agree(made, {"x": values((70, 33), "f32", 1), "y": values((33,), "f32", 2)})
 
 
 MATRIX, SIZES = "x: f32[M, N], out y: f32[N]", {"B": 3, "M": 37, "N": 45}
@@ -117,7 +107,7 @@ OTHERS = [
     ("x: f32[M, N], out y: f32[M]", "parallel i in M { y[i] = sum(x[i]); }", "MN", None),
     ("x: f32[B, M, N], out y: f32[B, N]", "parallel b in B, j in N { y[b, j] = sum(x[b, :, j]); }", "BMN", 32),
     ("x: f32[M, B, 3], out y: f32[B, 3]", "parallel b in B, j in 3 { y[b, j] = sum(x[:, b, j]); }", "MB3", 32),  # one after the other
-    ("x: f32[B, M, 3], out y: f32[B, 3]", "parallel b in B, j in 3 { y[b, j] = sum(x[b, :, j]); }", "BM3", None),  # 3 of them
+    ("x: f32[B, M, 3], out y: f32[B, 3]", "parallel b in B, j in 3 { y[b, j] = sum(x[b, :, j]); }", "BM3", 3),  # 3 of them
     ("x: f32[M, N, 2], out y: f32[N]", "parallel j in N { y[j] = sum(x[:, j, 1]); }", "MN2", None),
     ("x: f32[M, N], s: f32[M], out y: f32[N]", "parallel j in N { y[j] = dot(x[:, j], s); }", "MN M", 32),
     (MATRIX, "parallel j in N { let s = sum(x[:, j]); " + BRANCHES + " }", "MN", 32),
@@ -168,6 +158,37 @@ def test_rows_of_a_transposed_view_have_the_bits_of_its_copy(dtype, length):
     want = run_ast(made.typed, {"x": x}, {})["y"]
     for plan in (turned.after("map-loops"), turned.plan):
         assert run_flat(plan, {"x": x}, {})["y"].tobytes() == want.tobytes()
+
+
+SOFTMAX = "let m = max(x[:, j]); let s = sum(exp(x[:, j] - m)); parallel i in M { y[i, j] = exp(x[i, j] - m) / s; }"
+MEAN = "let m = sum(x[:, j]) / M as f32; let d = sum((x[:, j] - m) * (x[:, j] - m)); "
+NORM = MEAN + "parallel i in M { y[i, j] = (x[i, j] - m) * d * w[i]; }"
+BEST = "let m = argmax(x[:, j]); z[j] = m; "
+SEVERAL = [
+    ("x: f32[M, N], out y: f32[M, N]", SOFTMAX, True),
+    ("x: f32[M, N], w: f32[M], out y: f32[M, N]", NORM, True),
+    ("x: f32[M, N], out y: f32[N]", "y[j] = sum(x[:, j]) + max(x[:, j]);", True),
+    ("x: f32[M, N], out y: f32[N], out z: i64[N]", BEST + "if m > 3 { y[j] = x[m, j]; } else { y[j] = min(x[:, j]); }", False),
+    ("x: f32[M, N], out y: f32[N], out z: i64[N]", BEST + "let n = min(x[:, j]); if m > 3 { y[j] = n; } else { y[j] = -n; }", True),
+    ("x: f32[M, N], w: f32[M], out y: f32[N]", "let a = @lanes(8) max(w); y[j] = sum(x[:, j]) + a * max(x[:, j]);", True),
+    ("x: f32[M, N], inout y: f32[1]", "let m = max(x[:, j]); let s = sum(x[:, j]); if s > m { atomic_max(y[0], m); }", False),
+    ("x: f32[M, N], inout y: f32[1]", "let m = max(x[:, j]); parallel i in M { if x[i, j] > m - 1.0 { atomic_max(y[0], m); } }", True),
+    ("inout x: f32[M, N], out y: f32[N]", "let m = max(x[:, j]); parallel i in M { x[i, j] = x[i, j] - m; } y[j] = m;", False),
+    ("x: f32[M, N], out y: f32[N]", "let m = max(x[:, j]) + min(x[:, j]); serial i in 3 { y[j] = m; }", False),
+    ("x: f32[M, N], out y: f32[M, N]", "let m = max(x[:, j]); parallel i in M { y[i, j] = m + sum(x[:, j]); }", False),
+]
+
+
+@pytest.mark.parametrize("params, body, shared", SEVERAL)
+@pytest.mark.parametrize("known", [False, True])
+def test_lanes_share_columns_of_which_more_is_made_than_a_sum(params, body, shared, known):
+    shapes = [(0, 5), (1, 1), (200, 3), (131, 65)]
+    for m, n in shapes[2:] if known else [("M", "N")]:
+        made = compiled(f"kernel k({params}) {{ parallel j in N {{ {body} }} }}", binary=False, **({"M": m, "N": n} if known else {}))
+        assert bool(*taken(made)) == shared
+        for at, (rows, columns) in enumerate([(m, n)] if known else shapes):
+            arrays = {"x": values((rows, columns), "f32", at), "w": values((rows,), "f32", 9), "y": np.zeros(1, "f4")}
+            agree(made, {name: x for name, x in arrays.items() if f"{name}: " in params.replace("out y", "")})
 
 
 @pytest.mark.parametrize("arrays, to, across", [("inout x: f32[M, N]", "x", None), ("x: f32[M, N], out y: f32[M, N]", "y", 32)])

@@ -57,6 +57,11 @@ EVERYTHING = f"kernel @everything({PARAMETERS}) stage=thread {{threads=64}} {{" 
     move @u, 0, @x, 4 {width=4}
     move @sv, 8, @u, 2 {width=2}
     move @u, 0, @z, 4 {width=2}
+    move @u, 0, @x, 4, %near {width=4}
+    move @u, 0, @x, 3, %near {anywhere="straight", width=4}
+    move @u, 0, @x, 3, %near {anywhere="branch", width=4}
+    move @y, 4, @u, 0, %near {width=4}
+    move @y, 3, @u, 0, %near {anywhere="branch", width=4}
     move.async @sv, 16, @x, 4 {width=4}
     move.async @sv, 20, @x, 8 {width=1}
     await

@@ -62,6 +62,19 @@ def test_lines_in_wrong_places(s, base, wanted):
     assert fault(LINES, {"x": np.zeros(254, np.float32)}, {"s": s}, bases={"x": base}) == wanted
 
 
+@pytest.mark.parametrize("s, base, vectors", [(0, 0, 64), (-1, 4, 64), (-3, 0, 127), (1, 8, 127), (1, 0, 127)])
+def test_held_elements_lie_anywhere(s, base, vectors):
+    """Loaded are the aligned vectors that have an element of the array; what is none of it is NaN."""
+    x = np.arange(254, dtype=np.float32)
+    around = np.pad(x, (max(0, -s), 256), constant_values=np.nan)[max(0, s) : max(0, s) + 256]
+    counters = Counters()
+    got = run(LINES.replace('"line"', '"held"'), {"x": x}, {"s": s}, bases={"x": base}, counters=counters)
+    np.testing.assert_array_equal(got["y"], around)
+    assert [c.threads for (_, _, name, _), c in counters.accesses.items() if name == "x"] == [vectors]
+    none = ("E0720", "no element of `x` is among the 4 from 254 on (thread 63 of block 0)")
+    assert fault(LINES.replace('"line"', '"held"'), {"x": x}, {"s": 2}, bases={"x": base}) == none
+
+
 def test_vector_accesses_race_and_read_what_is_written():
     body = "local @v: f32[4]\n%i: i64 = mul %t, 2\nmove @y, %i, @v, 0 {width=2}"
     code, message = fault(grid("1", "@y: f32[256] out", "@y", body))

@@ -5,8 +5,9 @@ that iterations share, pitches, and rows from some element on.
 A run is what one thread takes in a row: the elements that the order of a reduction gives a lane, or 16 bytes of the array that
 an elementwise loop writes.
 It goes in accesses of one width, the widest of 16, 8, 4, 2 and 1 bytes of which all of them are multiples. Rows whose length in the text is
-no multiple of 16 bytes are loaded as the vectors of 16 bytes that their addresses lie in, however they lie. A run that is not complete
-goes one element at a time.
+no multiple of 16 bytes are loaded as the vectors of 16 bytes that their addresses lie in, however they lie. So is what is left of a row,
+but for three elements or fewer, which go one by one. Of elements dealt out, those of a run that is not complete go one to a thread; those
+of `b` in a run in which a row ends, one by one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from vxc.source import Source
 
 ROWS = 256  # or a part of those that blocks have in flight, where rows are short: else the last would be read again
 SIZES = {"f16": 2, "f32": 4}
+FEW = 4  # elements of a vector of which so little may be left that it goes one by one
 MAP = "kernel k(x: T[N], out y: T[N]) { parallel i in N { y[i] = x[i] * 2.0; } }"
 SUM = "kernel k(x: T[M, N], out s: f32[M]) { parallel i in M { s[i] = sum(x[i]); } }"
 ROW = "kernel k(x: T[M, N], out y: T[M, N]) { parallel i in M { y[i] = x[i] - max(x[i]); } }"
@@ -54,7 +56,7 @@ def reduced(base: int, size: int, start: int, length: int, order, straight: bool
     for e in range(0, length, order.v):
         addresses = run(base, size, start + e, min(order.v, length - e))
         complete = vectors(addresses) if straight else pieces(addresses, size)
-        seen += complete if len(addresses) == order.v else Counter({size: len(addresses)})
+        seen += complete if len(addresses) == order.v or order.v > FEW else Counter({size: len(addresses)})
     return seen
 
 

@@ -1,8 +1,8 @@
 """How wide accesses are, against what is found from the addresses that each thread touches (`width_oracle`): every length of a row to 64,
 every place modulo 16 bytes, lengths known and not, arrays of which it is known how they lie and others.
 
-Every group of elements that a thread takes goes by its widest accesses, or as the vectors that hold it, but for what SHORT lists,
-which goes by exactly what is said there; and threads take whole vectors of elements wherever they can.
+Every group of elements that a thread takes goes by its widest accesses, or by the fewest of several widths, or as the vectors that hold
+it, but for what SHORT lists, which goes by exactly what is said there; and threads take whole vectors of elements wherever they can.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vxc.source import Source
 
 ROWS = 3
 SIZES = {"f16": 2, "f32": 4}
+FEW = 4  # elements of a vector of which so little may be left that it goes one by one
 EVERY = tuple(range(1, 65))
 SOME = (1, 2, 3, 4, 6, 7, 8, 9, 12, 14, 15, 16, 17, 20, 24, 28, 31, 32, 33, 36, 40, 50, 63, 64)
 ROW = "kernel k(x: T[M, N], out y: T[M, N]) { parallel i in M { y[i] = x[i] - max(x[i]); } }"
@@ -96,15 +97,16 @@ def common(call: Call, group: Group) -> int:
 
 
 def kept(call: Call, g: Group) -> bool:
-    """Of a length that only the call knows, or of several runs of less than a vector, where an array begins at no multiple of those."""
+    """Words stored to rows whose length only the call knows, or of several runs of less than a vector, where an array begins elsewhere."""
     run = gcd(call.n, call.vector)
     several = 1 < run < call.n < call.vector if call.known else run == call.vector
     elsewhere = any(base % (run * size) for base, size in zip(call.bases.values(), call.sizes.values()))
-    return call.form.kind == "kept" and not call.aligned and several and elsewhere
+    return call.form.kind == "kept" and g.mode == "w" and g.size >= 4 and not call.aligned and several and elsewhere
 
 
 def rest(call: Call, g: Group) -> bool:
-    return g.count < call.vector and call.form.kind != "flat" and not (call.form.kind == "kept" and call.known and g.count == call.n)
+    whole = call.form.kind == "kept" and call.known and g.count == call.n
+    return call.vector <= FEW and g.count < call.vector and call.form.kind != "flat" and not whole
 
 
 def across(call: Call, g: Group) -> bool:
@@ -112,7 +114,7 @@ def across(call: Call, g: Group) -> bool:
 
 
 def in_turns(call: Call, g: Group) -> bool:
-    few = call.known and call.vector < call.n <= 4 * call.vector and g.count == call.vector
+    few = call.known and call.vector < call.n <= 4 * call.vector
     return few and (call.form.kind == "kept" and g.mode == "w" or call.form.kind == "order" and call.tests)
 
 
@@ -120,16 +122,27 @@ SHORT = (
     Short(
         kept,
         element,
-        "a row that is kept, of several runs to a thread or of a length that only the call knows, is wide where all arrays begin at "
-        "multiples of a run; else it is as it was: its registers are the kernel's limit, and a look at each address would take more",
+        "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
+        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax would spill 12 bytes on sm_80)",
     ),
-    Short(rest, element, "what is left of a row behind its whole vectors goes one element at a time"),
-    Short(across, element, "a vector in which a row ends is loaded one element at a time from an array that each row has anew"),
+    Short(
+        rest,
+        element,
+        "what is left of a row behind its whole vectors, three elements at most, goes one element at a time: as wide as addresses allow, "
+        "sums of rows of 33 f32 by a kernel for any length take 70 us on an H200 for 59, softmax of 333 f32 84 for 71",
+    ),
+    Short(
+        across,
+        element,
+        "a vector in which a row ends is loaded one element at a time from an array that each row has anew: as the vectors that hold both "
+        "sides of the end, bias_gelu of 671,088 rows of 100 f16 takes 98 us on an H200 for 76, of 33 100 for 79, of 33 f32 149 for 126",
+    ),
     Short(
         in_turns,
         common,
         "rows of four vectors or fewer have fewer lanes than a quarter of a warp: where rows beside one another begin elsewhere modulo 16 "
-        "bytes, lanes would take turns, so they are no wider than all rows allow",
+        "bytes, lanes would take turns, so they are no wider than all rows allow: stored by the fewest accesses of each address, softmax "
+        "of 3,355,443 rows of 20 f16 takes 179 us on an H200 for 157",
     ),
 )
 
@@ -138,7 +151,7 @@ def judge(call: Call, groups: list[Group]) -> None:
     for g in groups:
         short = next((s for s in SHORT if s.where(call, g)), None)
         expected = short.bytes(call, g) if short else g.widest
-        assert g.held and not short or g.filled and g.width == expected, (call, g)
+        assert (g.held or g.fewest) and not short or g.filled and g.width == expected, (call, g)
     whole = {(g.array, (g.address - call.bases[g.array]) // g.size) for g in groups if g.count == taken(call)}
     assert whole == set(complete(call)), call
 
@@ -152,10 +165,9 @@ def complete(call: Call) -> Iterator[tuple[str, int]]:
     """The array and the first element of each group of so many."""
     n, v, kind = call.n, taken(call), call.form.kind
     if kind == "flat":
-        if call.known or call.flat_length is not None or n >= v:  # else N is tested to be at least a vector: see README, "Choices"
-            for at in windows(call, 0, call.flat_length or ROWS * n):
-                yield from ((name, at) for name in call.sizes if name != "b")
-                yield from (("b", at % n) for name in call.sizes if name == "b" and at % n + v <= n)
+        for at in windows(call, 0, call.flat_length or ROWS * n):
+            yield from ((name, at) for name in call.sizes if name != "b")
+            yield from (("b", at % n) for name in call.sizes if name == "b" and at % n + v <= n)
         return
     for start in range(0, ROWS * n, n):
         again = kind == "kept" and not call.known and n % v != 0  # then from where y begins with a vector

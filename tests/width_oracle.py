@@ -3,7 +3,7 @@
 `Trace` notes which elements each thread of a run wants, and the accesses by which it gets them. It knows of no pass: not of loops, lanes,
 attributes or proofs. A group is what one thread takes in a row, up to as many elements as are asked for. Its widest access is the most
 bytes, a power of two up to 16, of which it could be filled with accesses that each begin at a multiple of themselves, and have no byte
-that is not wanted.
+that is not wanted; with accesses of several widths there may be fewer of them.
 """
 
 from __future__ import annotations
@@ -50,6 +50,16 @@ class Group(NamedTuple):
     def filled(self) -> bool:
         """Whether the accesses are of one width and fill it, each byte once."""
         return self.got_by(self.width, self.address) == self.got
+
+    @property
+    def fewest(self) -> bool:
+        """Whether the accesses fill it, each byte once, each at a multiple of itself, and no fewer such accesses could."""
+        least = {self.end: 0}  # accesses that fill what is from an address on
+        for at in reversed(range(self.address, self.end)):
+            least[at] = 1 + min(least[at + w] for w in WIDTHS if at % w == 0 and at + w in least)
+        ends = [self.address, *(at + size for at, size in self.got)]
+        fits = [at for at, _ in self.got] == ends[:-1] and all(at % size == 0 for at, size in self.got)
+        return fits and ends[-1] == self.end and len(self.got) == least[self.address]
 
     @property
     def held(self) -> bool:

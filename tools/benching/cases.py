@@ -46,6 +46,7 @@ SAMPLES = {
     "rowdot": Sample(("N", "")),
     "rowsum": Sample(("M", "N")),
     "rowmax": Sample(("M", "N")),
+    "colsum": Sample(("M", "N"), along=None),
     "softmax": Sample(("M", "N")),
     "rmsnorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
     "layernorm": Sample(("M", "N"), scalars=(("eps", EPSILON),)),
@@ -114,6 +115,7 @@ class Case(NamedTuple):
 
 SHORT, MIDDLE, SQUARE, LONG = (1 << 20, 64), (131072, 1000), (8192, 8192), (64, 1 << 20)
 WIDE, ODD, ODD_ROWS, FLAT = (16384, 1000), (8191, 8193), (8192, 8193), (1 << 28,)
+NARROW, FEW = (4096, 257), (131072, 8)
 NORMS = ("softmax", "rmsnorm", "layernorm")
 
 CASES = (
@@ -122,6 +124,8 @@ CASES = (
     Case("rows", "rowmax", "f32", SHORT),
     *(Case("rows", sample, dtype, shape) for sample in NORMS for shape in (SQUARE, WIDE) for dtype in ("f16", "f32")),
     Case("rows", "sum", "f32", FLAT),
+    *(Case("columns", "colsum", "f32", shape) for shape in (SHORT, SQUARE, LONG, NARROW, FEW)),
+    Case("columns", "colsum", "f16", SQUARE),
     *(Case("elementwise", sample, "f32", FLAT) for sample in ("copy", "add")),
     Case("elementwise", "bias_gelu", "f16", ODD),
     *(Case("transpose", "transpose", dtype, ODD) for dtype in ("f16", "f32")),

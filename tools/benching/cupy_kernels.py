@@ -71,6 +71,7 @@ def kernels(eps: float) -> dict[str, Call]:
 
     return {
         "rowdot": lambda q, k: _dot(q, k, axis=1), "rowsum": lambda x: x.sum(axis=1), "rowmax": lambda x: x.max(axis=1),
+        "colsum": lambda x: x.sum(axis=0),
         "softmax": softmax, "rmsnorm": rmsnorm, "layernorm": layernorm, "sum": lambda x: x.sum().reshape(1), "copy": _copy,
         "add": lambda x, y: x + y, "bias_gelu": _bias_gelu, "transpose": lambda x: cupy.ascontiguousarray(x.T),
         "dequant_u4_manual": dequant_u4, "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,

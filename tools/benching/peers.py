@@ -34,6 +34,7 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "rowdot": lambda q, k: (q * k).sum(1),
     "rowsum": lambda x: x.sum(1),
     "rowmax": lambda x: x.amax(1),
+    "colsum": lambda x: x.sum(0),
     "softmax": lambda x: x.softmax(1),
     "rmsnorm": rmsnorm,
     "layernorm": layernorm,

@@ -14,6 +14,8 @@ from benching import triton_text as text
 
 LONGEST = 16384  # elements of a row that one program goes through
 PARTS = 128  # programs that share a longer row
+PROGRAMS = 1024  # that sums along columns are cut into, of no less than PART rows
+PART = 1024
 Size = Callable[[int], Any]  # how the length of a row is given to a kernel: as a number, or as part of its text
 Call = Callable[..., torch.Tensor]
 Meta = dict[str, int]  # by name, what a kernel is compiled for
@@ -125,6 +127,20 @@ def rowsum(size: Size) -> Call:
     return call
 
 
+def colsum(size: Size) -> Call:
+    """Columns that are too few to fill the device are cut into parts, whose sums are added by a second launch."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape
+        parts = max(1, min(PROGRAMS // triton.cdiv(columns, 32), rows // PART))
+        s = torch.empty(parts, columns, device=x.device)
+        grid = lambda meta: (triton.cdiv(columns, meta["COLUMNS"]), parts)  # noqa: E731
+        _start(text.colsum, grid, x, s, rows, size(columns), triton.cdiv(rows, parts))
+        return call(s) if parts > 1 else s.view(columns)
+
+    return call
+
+
 def transpose(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty(x.shape[::-1], dtype=x.dtype, device=x.device)
 
@@ -152,7 +168,8 @@ def kernels(static: bool, eps: float) -> dict[str, Call]:
     size: Size = tl.constexpr if static else int
     total = rowsum(size)
     return {
-        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "sum": lambda x: total(x.view(1, -1)),
+        "rowdot": folded(text.rowdot, size), "rowsum": total, "rowmax": folded(text.rowmax, size), "colsum": colsum(size),
+        "sum": lambda x: total(x.view(1, -1)),
         "softmax": by_rows(text.tuned_softmax, size), "rmsnorm": by_rows(text.rmsnorm, size, eps),
         "layernorm": by_rows(text.layernorm, size, eps), "copy": tuned_copy, "add": add, "bias_gelu": bias_gelu(size),
         "transpose": transpose, "dequant_u4_manual": dequant_u4, "dequant_u4_parallel": dequant_u4, "dequant_u4_copy": dequant_u4,

@@ -44,6 +44,8 @@ _whole = _tuned(
 _along = _tuned(
     _configs("SIZE WIDTH", (2048, 2048, 4), (2048, 2048, 16), (4096, 1024, 4), (4096, 4096, 4), (4096, 4096, 8), (8192, 8192, 8))
 )
+# Sums along columns: a tile at a time.
+_down = _tuned(_configs("ROWS COLUMNS", (32, 32, 4), (64, 32, 8), (128, 8, 4), (32, 64, 8), (16, 128, 4), (64, 64, 8)))
 _tiles = _tuned(_configs("ROWS COLUMNS", (32, 64, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8)))
 _packed = _tuned(_configs("BYTES", (128, 4), (256, 4), (256, 8), (512, 8)))
 
@@ -148,6 +150,19 @@ def rowdot(q, k, s, rows, columns, PADDED: tl.constexpr, SIZE: tl.constexpr, WID
     tl.store(s + row, tl.sum(sums, axis=1), mask=row < rows)
 
 
+@_down
+@triton.jit
+def colsum(x, s, rows, columns, part, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Sums of `part` rows at a time: s[parts, columns]."""
+    column, first = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :], tl.program_id(1) * part
+    sums = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, part, ROWS):
+        own = start + tl.arange(0, ROWS)[:, None]
+        inside = (own < part) & (first + own < rows) & (column < columns)
+        sums += tl.load(x + (first + own).to(tl.int64) * columns + column, mask=inside, other=0.0).to(tl.float32)
+    tl.store(s + tl.program_id(1) * columns + column, tl.sum(sums, axis=0, keep_dims=True), mask=column < columns)
+
+
 @_tiles
 @triton.jit
 def transpose(x, y, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
@@ -171,4 +186,4 @@ def dequant_u4(b, w, columns, MY: tl.constexpr, HALF: tl.constexpr, BYTES: tl.co
 
 
 tuned_copy, tuned_softmax = _flat(copy), _whole(softmax)
-TUNED = (tuned_copy, add, bias_gelu, tuned_softmax, rmsnorm, layernorm, rowsum, rowmax, rowdot, transpose, dequant_u4)
+TUNED = (tuned_copy, add, bias_gelu, tuned_softmax, rmsnorm, layernorm, rowsum, rowmax, rowdot, colsum, transpose, dequant_u4)

@@ -18,6 +18,9 @@ from vxc.ir.kernel import Buffer, Const, Inst, Operand, Value
 from vxc.record import state
 
 
+ADDRESS = "&"  # begins the names of where arrays begin
+
+
 @state
 class Offsets:
     """Forms of the i64 values of one kernel, filled in program order. An index of a loop counts iterations: start + step * unknown."""
@@ -45,6 +48,11 @@ class Offsets:
         if inst.op == "loop":
             start, _, step = (*map(self.form, inst.operands), form(1))[:3]
             found: Form | None = start + form(Atom(result.name)) * step
+        elif inst.op == "ahead":
+            buffer, index = inst.operands
+            short = -(address(buffer) + self.form(index))
+            by = form(inst.attr("bytes") // buffer.dtype.bytes)
+            found = short - digit("div", short, by) * by
         else:
             found = rule(self, *inst.operands) if rule else None
         if found is not None and manageable(found):
@@ -113,6 +121,11 @@ class Offsets:
                     merge(needs, found)
                 return needs
         return None
+
+
+def address(buffer: Buffer) -> Form:
+    """Where an array begins, counted in its elements: no value of the IR has this name."""
+    return form(Atom(f"{ADDRESS}{buffer.name}"))
 
 
 def merge(needs: dict[str, int], more: Mapping[str, int]) -> None:

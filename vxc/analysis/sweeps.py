@@ -16,6 +16,8 @@ from vxc.record import record, state
 
 _INDEX = 0  # the number of the index of every sweep
 
+ROW = "row"  # why iterations over the elements of a row that is loaded to be kept are independent
+
 
 @record
 class Sweep:

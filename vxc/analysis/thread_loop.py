@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from math import prod
 
 from vxc.analysis.conditions import ENDS, SAME, kind_of
 from vxc.analysis.forms import Atom, Call, Digit, Form, Unknown
-from vxc.analysis.offsets import Offsets, repeated_run_of, run_of, settled
-from vxc.analysis.wide_loop import Guards
+from vxc.analysis.offsets import ADDRESS, Offsets, repeated_run_of, run_of, settled
+from vxc.analysis.wide_loop import Guards, Run
 from vxc.ir.kernel import GLOBAL, Inst, Operand, Value
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
-from vxc.target import WARP
+from vxc.target import VECTOR, WARP
 
 MEMORY = (*GLOBAL, "shared")  # what lanes share
 
@@ -86,13 +87,39 @@ class ThreadLoop:
     def _alike(self, u: Unknown) -> bool:
         match u:
             case Atom(name):
-                return name in self._common or name.startswith(_QUOTIENT)
+                return name in self._common or name.startswith((_QUOTIENT, ADDRESS))
             case Digit("div", _, by) if (by.value or 0) >= WARP // 4:
                 return True
             case Digit(_, arg, by):
                 return self.alike(arg) and self.alike(by)
             case Call(_, args):
                 return all(map(self.alike, args))
+
+    # ---- what the thread keeps
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the loop is over a part of what an array of the thread keeps."""
+        kept = (a.buffer for i in self.body for a in accesses(self.insts[i]) if a.buffer.space == "local")
+        return any(prod(n.value for n in x.shape) > self.count for x in kept)
+
+    @property
+    def moves(self) -> bool:
+        """Whether the loop fills an array of the thread, or stores less than words: not one that computes with what is kept."""
+        found = [a for i in self.body for a in accesses(self.insts[i])]
+        stored, read = ({a.buffer.name for a in found if mode in a.mode and a.buffer.space == "local"} for mode in "wr")
+        return bool(stored - read) or any("w" in a.mode and a.buffer.space in GLOBAL and a.buffer.dtype.bytes < 4 for a in found)
+
+    def copies(self, runs: Iterable[Run], inside: bool) -> bool:
+        """Whether the loop only copies one vector of each run to arrays of the thread: an aligned one, or one whose first element need not
+        be the first that the guard lets in (`inside`).
+        """
+        ends = (self.guard, self.regions.end[self.guard])
+        loads = {i for run in runs for i in run.loads if run.buffer.space == "param" and self.count * run.buffer.dtype.bytes == VECTOR}
+        whole = all(run.given.elements == run.otherwise.elements == self.count and not run.stores for run in runs)
+        whole &= inside or all(run.given.anywhere is run.otherwise.anywhere is None for run in runs)
+        others = [self.insts[i] for i in self.body if i not in (*ends, *loads) and not OPS[self.insts[i].op].pure]
+        return whole and not self.dealt and all(x.op == "store" and x.operands[0].space == "local" for x in others)
 
     # ---- conditions
 
@@ -102,6 +129,13 @@ class ThreadLoop:
         same = all(self._whole(f, divides) for f in (*map(self.first, sides[0]), *sides[1]))
         kinds = {i: self._kind(i, divides) if divides and kind is ENDS else kind for i, kind in self.conditions.items() if i in around}
         return Guards(same and bool(sides[0]) and not self.dealt, kinds)
+
+    def lets_first_in(self, tests: tuple[Inst, ...]) -> bool:
+        """Whether what the guard lets in is the first elements, of any number, all of them in global memory."""
+        if self.dealt or not tests or any(test.op != "lt" for test in tests) or ENDS in self.conditions.values():
+            return False
+        spaces = {a.buffer.space for i in self.body for a in accesses(self.insts[i])} & {*MEMORY}
+        return spaces <= {*GLOBAL} and not self.guards(tests, set(), {}).whole
 
     def tests(self, guard: int) -> tuple[Inst, ...]:
         """The comparisons that the condition of an `if` joins, each of the loop's element with a lower or an upper limit; else none."""

@@ -73,8 +73,10 @@ class WideLoop:
     """A loop of `count` iterations with something to widen; `dealt` says that it deals elements out to lanes.
 
     `guard` is the position of the `if` around its body, or -1, `tests` the comparisons of the iteration's element with a limit that must
-    all hold. `digits` are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given`
-    holds where what the kernel tests does, `otherwise` anywhere; without it the loop stays as it is there.
+    all hold; `in_part`: where these are not `whole`, what they let in is the first elements, which may go as a part of a vector. `digits`
+    are the divisions in it that go on from one iteration to the next: the remainder by one up, or back to 0. `given` holds where what the
+    kernel tests does, `otherwise` anywhere; without it the loop stays as it is there. `copies`: it only copies
+    vectors to arrays of the thread, so that elements which the guard keeps out may be copied with others.
     """
 
     at: int
@@ -85,8 +87,10 @@ class WideLoop:
     tests: tuple[Inst, ...]
     digits: tuple[int, ...]
     shift: Shift | None
+    in_part: bool
     given: Guards
     otherwise: Guards | None
+    copies: bool
 
 
 @record

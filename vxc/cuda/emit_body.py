@@ -157,9 +157,12 @@ class Body:
             return
         self.place(inst)
         if inst.op in MOVES:
-            for buffer, index in zip(inst.operands[::2], inst.operands[1::2]):
-                first, width, count = self.short(index), inst.attr("width"), self.elements(buffer)
+            width = self.short(inst.operands[4] if len(inst.operands) > 4 else Const(inst.attr("width")))
+            for buffer, index in zip(inst.operands[:4:2], inst.operands[1:4:2]):
+                first, count = self.short(index), self.elements(buffer)
                 inside = f"0 <= {first} && {first} + {width} <= {count}"
+                if buffer.space == "param" and inst.attr("anywhere") in ("line", "held"):  # one of the elements is enough
+                    inside = f"0 < {first} + {width} && {first} < {count}"
                 self.fail_unless(inside, inst, f"error[E0720]: index out of range in `{buffer.name}`")
         elif OPS[inst.op].access and inst.operands[0].shape:
             buffer = inst.operands[0]

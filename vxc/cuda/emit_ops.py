@@ -145,16 +145,26 @@ def _store(body: Body, at: int, inst: Inst) -> None:
 
 
 def _move(body: Body, at: int, inst: Inst) -> None:
-    to, index, source, start = inst.operands
-    size = inst.attr("width") * to.dtype.bytes
+    to, index, source, start, *part = inst.operands
+    each = to.dtype.bytes
+    size = inst.attr("width") * each
+    if inst.attr("anywhere") == "held":
+        place = f"&{body.names.of(to.name)}[{bare(body.short(index))}]"
+        at = f"{body.names.of(source.name)}, {bare(body.short(start))}, {body.elements(source)}"
+        body.write(f"vx_load_held<{each}>({place}, {at});")
+        return
     offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
     if size > 4 and to.space in GLOBAL:
         offsets[0] = f"vx_whole({offsets[0]})"
     places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
     function = f"{MOVES[inst.op]}<{size}>"
-    if inst.attr("anywhere") not in (None, "line"):
-        load = f"vx_load_straight<{size}>" if inst.attr("anywhere") == "straight" else f"vx_load_branch<{size}, {to.dtype.bytes}>"
-        function = load if to.space == "local" else f"vx_store_anywhere<{size}, {to.dtype.bytes}>"
+    anywhere = inst.attr("anywhere")
+    if anywhere not in (None, "line"):
+        load = f"vx_load_straight<{size}>" if anywhere == "straight" else f"vx_load_branch<{size}, {each}>"
+        function = load if to.space == "local" else f"vx_store_anywhere<{size}, {each}>"
+    if part and (anywhere or source.space == "local"):
+        function = function if anywhere else f"vx_store_part<{size}, {each}>"
+        places.append(f"(int){body.text(part[0])} * {each}")
     body.write(f"{function}({', '.join(places)});")
 
 

@@ -28,6 +28,7 @@ MOST_BLOCKS = 96
 
 WIDEST = 16  # bytes that one thread can access at a time
 BY_ADDRESS: Reason = ("address",)  # of a `move` with `anywhere`, in more accesses than one
+PART: Reason = ("part",)  # of a `move` of a part
 _FREE = frozenset((*DECLARES, "end", "else", "extern"))  # nothing is executed for these
 
 
@@ -182,9 +183,10 @@ def _access(
 
 
 def _narrow(insts: Sequence[Inst], size: int) -> tuple[Reason, ...]:
-    """What the passes left at accesses of fewer than 16 bytes (`narrow`); a `move` anywhere may be of several accesses each."""
+    """What the passes left at accesses of fewer than 16 bytes (`narrow`); a `move` anywhere, or of a part, may be of several each."""
     if size >= WIDEST:
         return ()
     whole = [inst.attr("width", 1) * inst.operands[0].dtype.bits // 8 <= size for inst in insts]
-    reasons = [inst.attr("narrow") if all_ else BY_ADDRESS for inst, all_ in zip(insts, whole)]
+    several = [PART if inst.op == "move" and len(inst.operands) > 4 else BY_ADDRESS for inst in insts]
+    reasons = [inst.attr("narrow") if all_ else why for inst, all_, why in zip(insts, whole, several)]
     return tuple(dict.fromkeys(filter(None, reasons)))

@@ -12,6 +12,7 @@ import numpy as np
 from vxc.interp.flat_lanes import Lanes, both, lanes, minus
 from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
+from vxc.interp.flat_part import move_part
 from vxc.ir.ops import HELP
 
 
@@ -27,6 +28,9 @@ class Started(NamedTuple):
 
 def move(m: Machine, step: Step) -> None:
     """Raises E0720 and E0729 besides what a load and a store of each element raise."""
+    if len(step.args) > 4:
+        move_part(m, step)
+        return
     target, to, values = _read(m, step)
     _write(m, step, target, to, values)
 
@@ -57,8 +61,8 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     """The target, where its first element is, and the elements for it."""
     width, anywhere = step.inst.attr("width"), step.inst.attr("anywhere")
     target, source = (m.storage[step.args[at].name] for at in (0, 2))
-    if anywhere == "line":
-        return target, _place(m, step, target, m.get(step.args[1]), width), _line(m, step, source, width)
+    if anywhere in ("line", "held"):
+        return target, _place(m, step, target, m.get(step.args[1]), width), _vector(m, step, source, width, anywhere == "line")
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
         counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
@@ -72,8 +76,8 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
     return target, to, list(source.data.take(elements))
 
 
-def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray]:
-    """The elements of an aligned vector that has one of the array's at least; those that are none of it have all bits set."""
+def _vector(m: Machine, step: Step, source: Memory, width: int, aligned: bool) -> list[np.ndarray]:
+    """The elements of a vector (an aligned one) that has one of the array's at least; those that are none of it have all bits set."""
     first, size = m.get(step.args[3]).astype(np.int64, copy=False), source.dtype.bytes
     outside = both(m.mask, lanes((first <= -width) | (first >= source.extent)))
     if outside is not False:
@@ -81,12 +85,12 @@ def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray
         text = f"no element of `{source.name}` is among the {width} from {m.at_lane(first, lane)} on"
         raise m.fault("E0720", text, step.inst, lane, "guard the access with an `if`")
     off = both(m.mask, lanes((source.base + first * size) % (width * size) != 0))
-    if off is not False:
+    if off is not False and aligned:
         lane = m.first(off)
         text = f"element {m.at_lane(first, lane)} of `{source.name}` is no place for an access of {width} elements"
         raise m.fault("E0729", text, step.inst, lane, f"start at a multiple of {width * size} bytes")
     if m.counters is not None:
-        m.counters.access(m, step, source, first, width)
+        _count_vectors(m, step, source, first, width)
     running, values, other = m.mask, [], np.frombuffer(b"\xff" * size, source.data.dtype)[0]
     for k in range(width):
         inside = (first + k >= 0) & (first + k < source.extent)
@@ -104,13 +108,15 @@ def _line(m: Machine, step: Step, source: Memory, width: int) -> list[np.ndarray
 
 
 def _count_vectors(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
-    """Count the aligned vectors that hold the elements: the next one too where the first does not begin with them."""
+    """Count the aligned vectors that hold the elements, and have one of the array's: the next one too where the first does not begin
+    with them.
+    """
     size, running = memory.dtype.bytes, m.mask
     past = (memory.base + first * size) % (width * size) // size
-    m.counters.access(m, step, memory, first - past, width)
-    m.mask = both(running, lanes(past != 0))
-    if m.mask is not False:
-        m.counters.access(m, step, memory, first - past + width, width)
+    for at, wanted in ((first - past, True), (first - past + width, past != 0)):
+        m.mask = both(running, lanes(wanted & (at > -width) & (at < memory.extent)))
+        if m.mask is not False:
+            m.counters.access(m, step, memory, at, width)
     m.mask = running
 
 

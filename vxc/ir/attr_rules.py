@@ -91,7 +91,7 @@ _VALUES: dict[str, Callable] = {
     "bytes": _power_of_two,
     "deal": _positive,
     "flight": _power_of_two,
-    "columns": _power_of_two,
+    "columns": _positive,
     "least": _positive,
     "most": _positive,
     "multiple": _positive,

@@ -87,6 +87,7 @@ REASONS: dict[str, _Row] = {
     "whole-lines": _Row("lanes take neighbouring elements, as the array in global memory wants it".format),
     "calls": _Row(_calls, ("@array or %size", "multiple"), more=True),
     "address": _Row("as wide as its address allows".format),
+    "part": _Row("a part of a vector is as wide as its address and number of elements allow".format),
     "rest": _Row("elements that fill no whole vector go one by one".format),
     "row-end": _Row("elements on both sides of the end of a row do not lie together".format),
     "loaded": _Row("{} elements in a row are loaded here".format, ("elements",)),

@@ -146,14 +146,17 @@ _ROWS = [
     # Memory ----------------------------------------------------------------------------------------------------------------
     OpDef("load", ("buffer", "idx*"), "elem", (_DOUBTED, _NARROW), access="r", doc="Read one element."),
     OpDef("store", ("buffer", "idx*", "elem"), "none", (_DOUBTED, _NARROW), access="w", doc="Write one element."),
-    OpDef("move", ("buffer", "index", "buffer", "index"), "none",
-          (("anywhere", AttrDef("str", False, ("branch", "line", "straight"))), _NARROW, ("width", AttrDef("int", True))), (THREAD,),
-          access="w,r",
+    OpDef("move", ("buffer", "index", "buffer", "index", "index?"), "none",
+          (("anywhere", AttrDef("str", False, ("branch", "held", "line", "straight"))), _NARROW, ("width", AttrDef("int", True))),
+          (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
           "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
           "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch; "
-          "`line`, it begins at a multiple of its size, and elements in front of the array or behind it among them are anything."),
+          "`line`, it begins at a multiple of its size, and elements in front of the array or behind it among them are anything; `held`, "
+          "such elements are anything, too, and it takes those of the aligned vectors that have one of the array's. With a "
+          "fifth operand, 1 to `width`, only so many elements are copied, and others of the local array become anything: a load takes what "
+          "holds them of its one or two aligned vectors, or as for `branch`, accesses as wide as that number and its address allow."),
     OpDef("move.async", ("buffer", "index", "buffer", "index"), "none", (_NARROW, ("width", AttrDef("int", True))), (THREAD,), access="w,r",
           doc="As `move`, in 4, 8 or 16 bytes, from global memory to shared memory; the elements are there once the thread has passed an "
           "`await`."),

@@ -124,7 +124,7 @@ def _memory(buffer: Buffer, kind: str, inst: Inst) -> str | None:
 
 
 def _move(stage: str, inst: Inst) -> str | None:
-    to, _, source, _ = inst.operands
+    to, _, source, _, *part = inst.operands
     size = inst.attr("width") * to.dtype.bits
     if to.dtype is not source.dtype:
         return f"`{inst.op}` copies bits, but {to} is {to.dtype} and {source} {source.dtype}"
@@ -139,8 +139,10 @@ def _move(stage: str, inst: Inst) -> str | None:
         return f"{inst.attr('width')} elements of {to.dtype} are no access of 1, 2, 4, 8 or 16 bytes"
     if inst.attr("anywhere") and not {to.space, source.space} & set(GLOBAL):
         return "`anywhere` is of global memory"
-    if inst.attr("anywhere") == "line" and source.space != "param":
-        return "a `line` is of an array of the caller, from which it is loaded"
+    if inst.attr("anywhere") in ("line", "held") and source.space != "param":
+        return f"a `{inst.attr('anywhere')}` is of an array of the caller, from which it is loaded"
+    if part and (inst.attr("anywhere") in ("line", "held") or not {to.space, source.space} & set(GLOBAL)):
+        return f"a part is of what lies in global memory, and of no `{inst.attr('anywhere') or 'line'}`"
     return None
 
 

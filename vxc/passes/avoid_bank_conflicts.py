@@ -258,7 +258,7 @@ def _split(kernel: Kernel, insts: list[Inst], placements: dict[str, Placement], 
             b.add(inst)
             continue
         width = inst.attr("width")
-        piece = min([width, *(placements[x.name].run for x in inst.operands[::2] if x.name in placements)])
+        piece = min([width, *(placements[x.name].run for x in inst.operands[:4:2] if x.name in placements)])
         if piece >= width:
             b.add(inst)
             continue

@@ -20,10 +20,11 @@ After:  in loops of a few iterations, `move` takes elements to or from a `local`
                                                    else
                                                      ..
 
-A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop, where that fails for
-some of them only, they go one by one. A division of each element's index is one division, of the first, that the others go on from. What
-two or more iterations in a row read, as a byte that holds two elements, is loaded once for all of them. Arrays of one launch are different
-memory, so a load may come before a store to another array.
+A test that each element is below a limit becomes one test, of all elements of an iteration; in an unrolled loop of more than a few, where
+it may fail for some of them only, of the first, and each `move` is told how many there are; of a few, they then go one by one. A division
+of each element's index is one division, of the first, that the others go on from; where a divisor is less than the elements of an
+iteration, each is divided. What two or more iterations in a row read, as a byte that holds two elements, is loaded once for all of them.
+Arrays of one launch are different memory, so a load may come before a store to another array.
 """
 
 from __future__ import annotations
@@ -54,11 +55,14 @@ class _Widen:
         self.regions = Regions.of(kernel.insts)
         self.b = Builder(names(kernel.params))
         self.rewriter = Rewriter(self.b)
+        self.some: Value | None = None
         self.enough: Value | None = None
 
     def run(self) -> tuple[Inst, ...]:
-        self.enough = every(self.b, [*self._enough()])
-        wide = every(self.b, [*self._placed(), self.enough]) if self.found.two_forms else None
+        least = {self.parameters[name]: n for name, n in self.found.least.items()}
+        self.some = every(self.b, [*(self.b.emit("ge", by, 1) for by in least), *self._near()])
+        self.enough = every(self.b, [self.b.emit("ge", by, n) for by, n in least.items() if n > 1])
+        wide = every(self.b, [*self._placed(), self.some, self.enough]) if self.found.two_forms else None
         plain = [at for at, loop in self.found.loops.items() if not loop.dealt] if wide else []
         doubled = {both.start: both for both in sorted((self._span(at) for at in plain), key=len)}
         at = 0
@@ -81,10 +85,8 @@ class _Widen:
         for name, by in self.found.divides.items():
             yield self.b.emit("eq", self.b.emit("mod", self.parameters[name], by), 0)
 
-    def _enough(self) -> Iterator[Value]:
-        """What loops count on in both forms."""
-        for name, n in self.found.least.items():
-            yield self.b.emit("ge", self.parameters[name], n)
+    def _near(self) -> Iterator[Value]:
+        """That sums do not wrap."""
         for name in self.found.near:
             yield self.b.emit("ge", self.parameters[name], -NEAR)
             yield self.b.emit("le", self.parameters[name], NEAR)
@@ -105,8 +107,9 @@ class _Widen:
                 inst = inst.with_attrs(unroll=1)
             self.rewriter.copy(inst.with_attrs(deal=None) if inst.attr("deal") else inst)
             return at + 1
-        enough = None if placed and self.found.two_forms and not loop.dealt else self.enough
-        LoopWriter(self.b, self.regions, self.rewriter, loop, placed, enough).write()
+        known = placed and self.found.two_forms and not loop.dealt
+        tests = (None, None) if known else (self.some, self.enough)
+        LoopWriter(self.b, self.regions, self.rewriter, loop, placed, *tests).write()
         return self.regions.end[at] + 1
 
     def _span(self, at: int) -> range:

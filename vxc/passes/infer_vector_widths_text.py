@@ -45,10 +45,13 @@ def say(kernel: Kernel, found: Widths, context: Context) -> None:
             run = loop.shift.run
             start = f"lanes take {loop.count} elements in a row from where `{run.buffer.name}` is at a multiple of "
             once(context.applied, f"{start}{run.given.elements * run.buffer.dtype.bytes} bytes", loop.at)
-    enough = [f"{name} is at least {least}" for name, least in found.least.items()]
-    enough += [f"{name} is no further than 2**{NEAR.bit_length() - 1} from 0" for name in found.near]
-    if found.loops and enough:
-        context.applied(f"wide accesses where {', '.join(enough)}; else one element at a time", kernel.name)
+    some = [f"{name} is at least 1" for name in found.least]
+    some += [f"{name} is no further than 2**{NEAR.bit_length() - 1} from 0" for name in found.near]
+    enough = [f"{name} is at least {least}" for name, least in found.least.items() if least > 1]
+    within = any(run.within for loop in found.loops.values() for run in loop.runs)
+    for what, sizes in (("wide accesses", some), ("wide loads of what each row has anew", enough if within else [])):
+        if found.loops and sizes:
+            context.applied(f"{what} where {', '.join(sizes)}; else one element at a time", kernel.name)
     tested = tests(found)
     if tested:
         context.applied(f"as wide as that where {', '.join(tested)}; else {_otherwise(found)}", kernel.name)

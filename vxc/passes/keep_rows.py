@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vxc.analysis.sweeps import Numbering, Sweep
+from vxc.analysis.sweeps import ROW, Numbering, Sweep
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Value
 from vxc.ir.plan import Plan
@@ -34,8 +34,6 @@ from vxc.pass_manager import Context, Pass
 from vxc.passes.kept_rows import OF_BLOCK, REGISTERS, Rows, rows_of
 from vxc.passes.prove_parallel_text import source_name
 from vxc.passes.simplify import simplify_insts
-
-ROW = "row"  # why iterations over the elements of a row are independent
 
 
 def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:

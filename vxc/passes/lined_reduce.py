@@ -116,7 +116,7 @@ class LinedLane:
             q = b.emit("add", b.emit("add", whole, further) if further else whole, first)
             with b.if_(b.emit("lt", q, stop)):
                 self._step(slots, line, past, q, stop, self.least if known else max(0, self.least - stride + 1))
-        self._hand_over(slots, past)
+        hand_over(b, self.team, self.acc, self.order, slots, past)
         return slots
 
     def _step(self, slots: Slots, line: Scalar, past: Scalar, q: Scalar, stop: Scalar | None, least: int) -> None:
@@ -143,31 +143,33 @@ class LinedLane:
 
             self.lined.element(index, b.emit("load", held, k), take)
 
-    def _hand_over(self, slots: Slots, past: Scalar) -> None:
-        """Partial results below `past` are those of the lane after."""
-        b, team, v, lanes = self.b, self.team, self.order.v, self.order.lanes
-        width = min(lanes, WARP)
-        after = b.emit("mod", b.emit("add", team.lane, 1), width)
-        theirs = Slots.declare(b, self.acc.dtypes, v, "after")
-        with b.loop(0, v, kind="unroll", name="k") as k:
-            theirs.put(b, tuple(b.emit("shfl_idx", x, after, width=width) for x in slots.get(b, k)), k)
-        if lanes > WARP:
-            self._across_warps(slots, theirs)
-        with b.loop(0, v, kind="unroll", name="k") as k:
-            taken = b.emit("lt", k, past)
-            slots.put(b, tuple(b.emit("select", taken, x, y) for x, y in zip(theirs.get(b, k), slots.get(b, k))), k)
 
-    def _across_warps(self, slots: Slots, theirs: Slots) -> None:
-        """What the last lane of a warp takes is the first lane's of the next. The barriers of the fold across warps, which comes after,
-        are between this and the next row.
-        """
-        b, team, v, warps = self.b, self.team, self.order.v, self.order.lanes // WARP
-        edge = Slots(tuple(team.shared(dtype, warps * v, at + 1) for at, dtype in enumerate(self.acc.dtypes)))
-        warp, lane = b.emit("floordiv", team.lane, WARP), b.emit("mod", team.lane, WARP)
-        for mine, at, here, there in ((0, warp, slots, edge), (WARP - 1, b.emit("mod", b.emit("add", warp, 1), warps), edge, theirs)):
-            first = b.emit("mul", at, v)
-            with b.if_(b.emit("eq", lane, mine)), b.loop(0, v, kind="unroll", name="k") as k:
-                place = b.emit("add", first, k)
-                there.put(b, here.get(b, place if here is edge else k), place if there is edge else k)
-            if there is edge:
-                team.barrier()
+def hand_over(b: Builder, team: Team, acc: Accumulator, order: Order, slots: Slots, past: Scalar) -> None:
+    """Partial results below `past` are those of the lane after."""
+    v, lanes = order.v, order.lanes
+    width = min(lanes, WARP)
+    after = b.emit("mod", b.emit("add", team.lane, 1), width)
+    theirs = Slots.declare(b, acc.dtypes, v, "after")
+    with b.loop(0, v, kind="unroll", name="k") as k:
+        theirs.put(b, tuple(b.emit("shfl_idx", x, after, width=width) for x in slots.get(b, k)), k)
+    if lanes > WARP:
+        _across_warps(b, team, acc, order, slots, theirs)
+    with b.loop(0, v, kind="unroll", name="k") as k:
+        taken = b.emit("lt", k, past)
+        slots.put(b, tuple(b.emit("select", taken, x, y) for x, y in zip(theirs.get(b, k), slots.get(b, k))), k)
+
+
+def _across_warps(b: Builder, team: Team, acc: Accumulator, order: Order, slots: Slots, theirs: Slots) -> None:
+    """What the last lane of a warp takes is the first lane's of the next. The barriers of the fold across warps, which comes after,
+    are between this and the next row.
+    """
+    v, warps = order.v, order.lanes // WARP
+    edge = Slots(tuple(team.shared(dtype, warps * v, at + 1) for at, dtype in enumerate(acc.dtypes)))
+    warp, lane = b.emit("floordiv", team.lane, WARP), b.emit("mod", team.lane, WARP)
+    for mine, at, here, there in ((0, warp, slots, edge), (WARP - 1, b.emit("mod", b.emit("add", warp, 1), warps), edge, theirs)):
+        first = b.emit("mul", at, v)
+        with b.if_(b.emit("eq", lane, mine)), b.loop(0, v, kind="unroll", name="k") as k:
+            place = b.emit("add", first, k)
+            there.put(b, here.get(b, place if here is edge else k), place if there is edge else k)
+        if there is edge:
+            team.barrier()

@@ -17,7 +17,8 @@ from vxc.ir.kernel import GLOBAL, Const, Inst, Scalar
 from vxc.ir.walk import Regions
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves, kind_of
 from vxc.passes.fragment_slots import Slotted
-from vxc.passes.lined_reduce import Lined, LinedLane
+from vxc.passes.lined_reduce import Lined, LinedLane, hand_over
+from vxc.passes.lined_rows import LinedRow
 from vxc.passes.own_elements import own_elements
 from vxc.record import record
 from vxc.semantics import PARTS, Order, accumulator
@@ -36,10 +37,9 @@ UNROLL = 4  # loads that a lane has in flight in a loop of unknown or many steps
 class Reduction:
     """One reduction of `length` elements, which is within `bounds`. `team` is the group that shares it, or None for one thread alone;
     `weight` is about how many machine instructions an element takes, `loads` how many loads the kernel's reductions have. `slotted` are
-    the elements that lanes hold in registers, so that a lane's own are counted by constants, and
-    `extent` how many there are. `lined` says that lanes of the group take aligned vectors. `ahead` loads of one element are what a lane
-    has in flight, if it is not for the elements to say. `width` results are reduced at once, and what takes an element's operands is told
-    of which it is.
+    the elements that lanes hold in registers, so that a lane's own are counted by constants, and `extent` how many there are. `lined` says
+    that lanes of the group take aligned vectors, `row` that they keep them. `width` results are reduced at once, and what takes an
+    element's operands is told of which it is.
     """
 
     acc: Accumulator
@@ -54,7 +54,7 @@ class Reduction:
     slotted: Slotted | None = None
     extent: Extent | None = None
     lined: Lined | None = None
-    ahead: int | None = None
+    row: LinedRow | None = None
     width: int = 1
 
     def result(self) -> Scalar:
@@ -148,7 +148,11 @@ class Reduction:
                 slots.put(b, self.acc.start(), k)
         run = self.order.lanes * v
         stride = steps * run
-        if self.slotted:
+        if self.row is not None:
+            self.row.own(b, lane, lambda e, digits: self._feed(slots, base, e, digits[-1], digits), "e")
+            if self.acc.ordered:
+                hand_over(b, self.team, self.acc, self.order, slots, self.row.past)
+        elif self.slotted:
             wraps = self.order.span(self.extent.most) // self.order.lanes > chunk
             held = self.slotted.run.held
 
@@ -159,9 +163,10 @@ class Reduction:
                 self._feed(slots, base, e, b.emit("mod", own, chunk) if wraps else own, digits)
 
             own_elements(b, held, self.extent, lane, one, "e")
+        elif self._ahead:
+            self._batches(slots, base, lane, count, steps)
         elif steps * v == 1:
-            unroll = self._unrolled(count, run, 1) if self.ahead else None
-            with b.loop(lane, count, self.order.lanes, kind="serial", name="e", unroll=unroll) as e:
+            with b.loop(lane, count, self.order.lanes, kind="serial", name="e") as e:
                 self._feed(slots, base, e, Const(0))
         else:
             first = b.emit("mul", lane, v)
@@ -175,13 +180,45 @@ class Reduction:
         fold_halves(b, self.acc, slots, chunk, width=self.width)
         return slots
 
+    @property
+    def _ahead(self) -> int | None:
+        return self.team and self.team.ahead
+
+    def _batches(self, slots: Slots, base: Scalar, lane: Scalar, count: Scalar, steps: int) -> None:
+        """Steps in batches whose loads are under way together. So are those of the last batch: what is past the end loads the last
+        element again, and leaves it.
+        """
+        b, stride = self.b, steps * self.order.v * self.order.lanes
+        fit = max(1, LENGTH // (steps * self.order.v * self.weight))
+        batch = max(1, min(self._ahead // steps, fit))
+        first, whole = b.emit("mul", lane, self.order.v), Const(0)
+
+        def some(start: Scalar, many: int, limit: Scalar | None) -> None:
+            with b.loop(0, many, kind="unroll", name="s") as s:
+                self._step(slots, base, b.emit("add", b.emit("add", start, first), b.emit("mul", s, stride)), steps, limit)
+
+        if self.bounds[1] is None or self.bounds[1] >= batch * stride:
+            whole = b.emit("sub", count, b.emit("mod", count, batch * stride))
+            with b.loop(0, whole, batch * stride, kind="serial", name="o", unroll=1) as o:
+                some(o, batch, None)
+        if not isinstance(count, Const):
+            rest = b.emit("lt", whole, count)
+            with b.if_(rest):
+                some(whole, batch, count)
+            return
+        left, end = divmod(count.value % (batch * stride), stride)
+        if left:
+            some(Const(count.value - left * stride - end), left, None)
+        if end:
+            some(Const(count.value - end), 1, count)
+
     def _unrolled(self, count: Scalar, stride: int, steps: int) -> int | None:
         """Steps of the main loop at once, so that their loads overlap, and no more: ptxas would rather spill than have fewer warps, and
         keeps the addresses of all reductions; None where a constant count is left to it.
         """
         few = isinstance(count, Const) and count.value // stride * steps <= WHOLE
-        fit, ahead = LENGTH // (steps * self.order.v * self.weight), self.ahead or UNROLL
-        return None if few or steps >= ahead else max(1, min(ahead // max(1, steps * self.loads), fit))
+        fit = LENGTH // (steps * self.order.v * self.weight)
+        return None if few or steps >= UNROLL else max(1, min(UNROLL // max(1, steps * self.loads), fit))
 
     def _step(self, slots: Slots, base: Scalar, start: Scalar, steps: int, limit: Scalar | None) -> None:
         """`steps` runs of V elements, the first at `start`, each below `limit` where one is given."""
@@ -192,18 +229,26 @@ class Reduction:
             slot = b.emit("add", b.emit("mul", u, v), w)
             if chunk and steps * v > chunk:
                 slot = b.emit("mod", slot, chunk)
-            if limit is None:
-                self._feed(slots, base, e, slot)
+            if limit is None or self._ahead:
+                self._feed(slots, base, e, slot, limit=limit)
             else:
                 with b.if_(b.emit("lt", e, limit)):
                     self._feed(slots, base, e, slot)
 
-    def _feed(self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, digits: tuple[Scalar, ...] = ()) -> None:
-        index = e if base == Const(0) else self.b.emit("add", base, e)
+    def _feed(
+        self, slots: Slots, base: Scalar, e: Scalar, slot: Scalar, digits: tuple[Scalar, ...] = (), limit: Scalar | None = None
+    ) -> None:
+        """One element into its partial result; of what is not below a limit the last element instead, which changes nothing."""
+        b = self.b
+        inside = None if limit is None else b.emit("lt", e, limit)
+        e = e if limit is None else b.emit("min", e, b.emit("sub", limit, 1))
+        index = e if base == Const(0) else b.emit("add", base, e)
 
         def take(operands: tuple[Scalar, ...], of: Scalar = Const(0)) -> None:
-            at = slot if self.width == 1 else self.b.emit("add", self.b.emit("mul", slot, self.width), of)
-            slots.put(self.b, self.acc.feed(self.b, slots.get(self.b, at), operands, index), at)
+            at = slot if self.width == 1 else b.emit("add", b.emit("mul", slot, self.width), of)
+            before = slots.get(b, at)
+            fed = self.acc.feed(b, before, operands, index)
+            slots.put(b, fed if inside is None else tuple(b.emit("select", inside, x, y) for x, y in zip(fed, before)), at)
 
         self.element(index, digits, take)
 

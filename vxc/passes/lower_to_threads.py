@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import prod
+from functools import partial
 
 from vxc.analysis.rows_anywhere import RESIDENT, rows_anywhere
 from vxc.analysis.sweeps import Extent
@@ -31,20 +31,21 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
-from vxc.passes.columns import lower_columns
+from vxc.passes.column_team import column_team, lower_columns
+from vxc.passes.columns import lone_row
 from vxc.passes.fragment_slots import Slotted, in_slots
 from vxc.passes.lane_order import first_of
 from vxc.passes.limit_unrolling import weight
 from vxc.passes.lined_reduce import Lines
+from vxc.passes.lined_rows import LinedRows, parts_of_sweep
 from vxc.passes.lower_reduce import Reduction, accumulator_of, bounds_of, loads_of_reductions
+from vxc.passes.local_memory import fitting
 from vxc.passes.lower_scan import lower_scan
 from vxc.passes.own_elements import of_layout, own_elements, own_vectors
-from vxc.passes.plain_rows import plain_row
 from vxc.passes.rows_in_flight import lower_rows
 from vxc.passes.team import Team
 from vxc.record import state
 from vxc.semantics import Order
-from vxc.target import MAX_LOCAL_BYTES
 
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
@@ -56,7 +57,8 @@ EFFECTS = ("assert", "print")
 
 
 def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
-    kernel, slotted = in_slots(kernel)
+    kept = LinedRows.of(kernel, lambda text, access: context.applied(text, kernel.name, access.loc))
+    kernel, slotted = in_slots(kept.stretched(kernel))
     regions = Regions.of(kernel.insts)
     role = next(i for i, inst in enumerate(kernel.insts) if inst.op == "role")
     blocks = next(i for i in regions.level(regions.body(role)) if kernel.insts[i].op == "loop")
@@ -64,19 +66,20 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter = Rewriter(b)
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
-    several = lower_rows if loop.attr("flight") else lower_columns if loop.attr("columns") else None
-    found = {} if several else rows_anywhere(kernel)
-    lines = Lines(found, lambda text, load: context.applied(text, kernel.name, load.loc))
-    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines)
-    rewriter.copy_all(kernel.insts[role + 1 : blocks])
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
+    columns, plain = loop.attr("columns"), lone_row(body)
+    several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
+    lines = Lines({} if several or columns else rows_anywhere(kernel), lambda text, load: context.applied(text, kernel.name, load.loc))
+    threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines, kept)
+    rewriter.copy_all(kernel.insts[role + 1 : blocks])
     b.at(loop.loc)
     if several:
-        several(threads, plain_row(body), loop, rewriter)
+        several(threads, plain, loop, rewriter)
+    elif columns:
+        threads.lower(body, column_team(threads, loop, rewriter), threads.team)
     else:
         with threads.iteration(loop, rewriter) as index:
-            rewriter.mapping[loop.result] = index
-            threads.lower(body, rewriter, threads.team)
+            threads.lower(body, rewriter.inside({loop.result: index}), threads.team)
     attrs = {k: v for k, v in kernel.attrs if k != "rows"}
     if lines.overlap:
         attrs.setdefault("min_blocks", max(1, RESIDENT // kernel.attr("threads")))
@@ -109,11 +112,12 @@ class _Body:
 
 class Threads:
     """Lowers the body of one kernel. `team` is the group that runs an iteration of the blocks loop, `loads` are those of reductions,
-    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere.
+    `slotted` the loops that run over a thread's slots of tiles, `lines` the reductions of rows that begin anywhere, `kept` the row that
+    lanes keep as it lies.
     """
 
-    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines):
-        self.b, self.rows, self.loads, self.slotted, self.lines = b, rows, loads, slotted, lines
+    def __init__(self, b: Builder, group: int, rows: int, loads: int, slotted: dict[Value, Slotted], lines: Lines, kept: LinedRows):
+        self.b, self.rows, self.loads, self.slotted, self.lines, self.kept = b, rows, loads, slotted, lines, kept
         self.team = Team(b, group)
 
     @contextmanager
@@ -213,8 +217,8 @@ class Threads:
         if team is not None and order.lanes > team.group:
             team = None  # every thread plays all lanes
         acc, cost, length = accumulator_of(inst, inside), sum(map(weight, inside)), rewriter(inst.operands[1])
-        lined = self.lines.lined(self, inst, inside, rewriter, team)
-        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined)
+        lined, row = self.lines.lined(self, inst, inside, rewriter, team), self.kept.over(self.b, inst.result, rewriter)
+        return Reduction(acc, order, length, one, self.b, team, bounds_of(inst), cost, self.loads, slotted, extent, lined, row)
 
     def loop(self, body: _Body, at: int) -> int:
         """A loop over the elements of tiles spread over threads is one over slots; any other is opened as this thread runs it."""
@@ -246,7 +250,7 @@ class Threads:
         width = loop.attr("lanes") if how == "teams" else 1
         first = b.emit("floordiv", team.lane, width) if width > 1 else first_of(b, loop, team.lane, team.group)
         own = b.emit("add", start, b.emit("mul", first, step))
-        stride = b.emit("mul", step, team.group // width)
+        stop, stride = team.within(own, stop), b.emit("mul", step, team.group // width)
         inner = self._inner(loop, team) if how == "teams" else None
         attrs = dict(_together(plain, inner).attrs)
         rewriter.mapping[loop.result] = b.emit("loop", own, stop, stride, name=loop.result.name, **attrs)
@@ -257,7 +261,7 @@ class Threads:
         b, count = self.b, loop.attr("vector") * team.group
         start, stop = map(rewriter, loop.operands[:2])
         lane = first_of(b, loop, team.lane, team.group)
-        with b.loop(start, stop, count, kind="serial", name="o") as first:
+        with b.loop(start, team.within(start, stop), count, kind="serial", name="o") as first:
             with self._dealt(first, stop, lane, count, loop) as element:
                 self.lower(body, rewriter.inside({loop.result: element}), None)
 
@@ -268,14 +272,19 @@ class Threads:
         if loop.attr("map") == "teams":
             inner = self._inner(loop, team)
 
-        def one(e: Operand, digits: tuple[Operand, ...]) -> None:
+        def one(body: Sequence[Inst], e: Operand, digits: tuple[Operand, ...]) -> None:
             known = {loop.result: e, **dict(zip(slotted.digits, digits))}
             if slotted.first is not None:
                 replica = {dim.name: Const(0) if dim.replicas else e for dim in held.layout.dims}
                 known[slotted.first] = b.emit("eq", of_layout(b, held.layout.thread, replica), lane)
             self.lower(body, rewriter.inside(known), inner)
 
-        own_elements(b, held, Extent.of(loop).over(rewriter), lane, one, loop.result.name, inner and inner.group)
+        row = self.kept.over(b, loop.result, rewriter)
+        if row is not None:
+            for part in parts_of_sweep(body):
+                row.own(b, lane, partial(one, part), loop.result.name)
+            return
+        own_elements(b, held, Extent.of(loop).over(rewriter), lane, partial(one, body), loop.result.name, inner and inner.group)
 
     def _inner(self, loop: Inst, team: Team) -> Team:
         """This thread's team, of those that take the iterations of a loop."""
@@ -306,7 +315,7 @@ _LOWERED: dict[str, Callable[[Threads, _Body, int], int]] = {
 
 def _together(opener: Inst, team: Team | None) -> Inst:
     """Control in row scope: every lane of the team computes the same and goes the same way."""
-    return opener.with_attrs(uniform=team.group) if team is not None and team.group > 1 else opener
+    return opener.with_attrs(uniform=team.together) if team is not None and team.together > 1 else opener
 
 
 def _zero(value: Value):
@@ -320,7 +329,7 @@ def run(plan: Plan, context: Context) -> Plan:
         raise VxcError(Diagnostic("E0404", text, help="the interpreter runs it; for the device, write one role and barriers"))
     for kernel in plan.kernels:
         _wishes(kernel, context)
-    return plan.with_kernels([_fitting(lower_kernel(kernel, context)) for kernel in plan.kernels])
+    return plan.with_kernels([fitting(lower_kernel(kernel, context)) for kernel in plan.kernels])
 
 
 def _wishes(kernel: Kernel, context: Context) -> None:
@@ -329,18 +338,6 @@ def _wishes(kernel: Kernel, context: Context) -> None:
         for name, instead in WISHES.items() if inst.op == "loop" else ():
             if inst.attr(name) is not None:
                 context.missed(f"@{name}({inst.attr(name)}) of {inst.result.name}: {instead}", kernel.name, inst.loc)
-
-
-def _fitting(kernel: Kernel) -> Kernel:
-    """The kernel. Raises VxcError (E0717) where the arrays of a thread need more local memory than there is."""
-    arrays = [inst for inst in kernel.insts if inst.op == "local"]
-    sizes = [prod(n.value for n in inst.result.shape) * inst.result.dtype.bytes for inst in arrays]
-    if sum(sizes) > MAX_LOCAL_BYTES:
-        largest = max(zip(sizes, arrays), key=lambda pair: pair[0])[1]
-        message = f"a thread needs {sum(sizes):,} bytes of local memory, and there are {MAX_LOCAL_BYTES:,}"
-        hint = "use smaller `local` arrays, or a smaller `@chunk` of the reductions"
-        raise VxcError(Diagnostic("E0717", message, kernel.source, kernel.span(largest), help=hint))
-    return kernel
 
 
 LOWER_TO_THREADS = Pass(

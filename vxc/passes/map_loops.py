@@ -40,7 +40,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
-from vxc.passes.columns import Columns, columns_of
+from vxc.passes.columns import Columns, along, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
 from vxc.passes.lane_order import in_turn
@@ -71,8 +71,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     block = _block(nest)
     columns = columns_of(kernel, nest)
     across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
-    nest = columns.ordered(nest) if isinstance(columns, Columns) else nest
-    group = _group(nest)
+    nest = columns.ordered(nest) if isinstance(columns, Columns) else along(kernel, nest)
+    group = columns.lanes if across else _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
     rows = across // vector if across else (max(1, (KEEPING if kept else BLOCK) // group) if group <= WARP and not block else 1)
     threads = -(-group * rows // WARP) * WARP

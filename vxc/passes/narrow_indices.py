@@ -2,10 +2,10 @@
 
 Before: stage=thread, every index i64.
 After:  an i64 operation whose operands and result lie in the range of i32 for every execution is an i32 operation, a loop
-        too if its index cannot step past that range; so is a remainder by a power of two, which is in the low bits of any number. What
-        goes on in 64 bits widens its operands with `cast`. Addresses are 64-bit in the emitted code whatever the index type. Where
-        all launches of a kernel are over constant numbers of blocks, its attribute `blocks` is the greatest of them, which bounds
-        `block_index`.
+        too if its index cannot step past that range; so is a remainder by a power of two, which is in the low bits of any number, and a
+        number clamped to constants is cast. What goes on in 64 bits widens its operands with `cast`. Addresses are 64-bit in the emitted
+        code whatever the index type. Where all launches of a kernel are over constant numbers of blocks, its attribute `blocks` is the
+        greatest of them, which bounds `block_index`.
 
     %t = thread_index                      %t: i32 = thread_index
     %lane: i64 = mod %t, 32         ->     %lane: i32 = mod %t, 32:i32
@@ -38,6 +38,7 @@ class _Narrow:
         self.found = ranges(kernel)
         self.b = Builder(names(kernel.params, kernel.insts))
         self.now: dict[str, Value] = {}
+        self.maxima = {inst.result.name for inst in kernel.insts if inst.op == "max" and type(inst.operands[1]) is Const}
 
     def range(self, x: Operand) -> Range:
         return (x.value, x.value) if isinstance(x, Const) else self.found[x.name]
@@ -63,6 +64,10 @@ class _Narrow:
             self.now[inst.result.name] = Value(inst.result.name, I32)
             low = self.b.emit("cast", inst.operands[0], dtype=I32)
             self.b.add(inst.over((low, self.narrow(inst.operands[1])), self.now[inst.result.name]))
+        elif wide and inst.op == "min" and self.clamps(inst):
+            self.now[inst.result.name] = Value(inst.result.name, I32)
+            least = self.b.emit("min", *map(self.widen, inst.operands))
+            self.b.add(Inst("cast", (least,), self.now[inst.result.name], (), inst.loc))
         elif inst.op in COMPARISONS and inst.operands[0].dtype is I64 and self.worth(inst.operands):
             self.b.add(inst.over(map(self.narrow, inst.operands), inst.result))
         elif self.now.keys().isdisjoint([x.name for x in inst.operands if type(x) is Value]):
@@ -87,6 +92,11 @@ class _Narrow:
         """A remainder by a power of two is in the low bits."""
         by = inst.operands[1] if inst.op == "mod" else None
         return isinstance(by, Const) and 0 < by.value <= I32.max and by.value.bit_count() == 1 and isinstance(inst.operands[0], Value)
+
+    def clamps(self, inst: Inst) -> bool:
+        """A number that constants bound on both sides, as how many elements of a vector are left."""
+        x, most = inst.operands
+        return type(most) is Const and type(x) is Value and x.name in self.maxima and self.fits(inst.result)
 
     def worth(self, operands) -> bool:
         """All are constants that fit or have been narrowed already: no cast is needed to go on in 32 bits."""

@@ -1,10 +1,10 @@
 """share-reciprocals: several elements divided by one value are multiplied by its reciprocal, to the same bits.
 
 Before: stage=thread; accesses are as wide as they get.
-After:  an unrolled loop with an f32 division by what is the same in all its iterations is three: one that multiplies by the
-        reciprocal, made once behind the divisor, and corrects; one that divides after all where one of these elements lies
-        outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array. Where only
-        the divisor needs a test, all that divides by it stands there twice, by the reciprocal and as it was.
+After:  an unrolled loop with an f32 division by what is the same in all its iterations (or those that an `if` lets in) is three: one
+        that multiplies by the reciprocal, made once behind the divisor, and corrects; one that divides after all where one of these
+        elements lies outside of the range in which that is exact; and the loop as it was, with the quotients from a `local` array.
+        Where only the divisor needs a test, all that divides by it stands there twice, by the reciprocal and as it was.
 
     %v = loop 0, 4 {kind="unroll"}            %v = loop 0, 4 {kind="unroll"}
       %1: f32 = load @e, %v                     %7: f32 = load @e, %v
@@ -24,6 +24,7 @@ twice its size, and both round to the same zero. The upper end goes untested whe
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from vxc.analysis.thread_loop import slice_of
@@ -83,7 +84,8 @@ class _Share:
         bounds = (*inst.operands, Const(1))[:3]
         if inst.attr("kind") != "unroll" or not all(type(x) is Const for x in bounds) or bounds[0].value or bounds[2].value != 1:
             return []
-        own = list(self.regions.level(self.regions.body(at)))
+        own = [*self.regions.level(self.regions.body(at))]
+        own += [k for i in own if self._lets_in(at, i) for k in self.regions.level(self.regions.body(i))]
         divisions = [i for i in own if self.insts[i].op == "div" and self.insts[i].result.dtype is F32]
         if not divisions:
             return []
@@ -98,6 +100,12 @@ class _Share:
             if again and not any(a.buffer in written for k in before for a in accesses(self.insts[k])) and set(before) <= set(own):
                 found += [] if set(before) & set(found) else [i]
         return found if bounds[1].value > 1 else []
+
+    def _lets_in(self, at: int, i: int) -> bool:
+        """Whether an instruction of a loop decides, by its index alone, which iterations do what is in it."""
+        if self.insts[i].op != "if" or self.regions.other[i] >= 0:
+            return False
+        return all(k == at or OPS[self.insts[k].op].pure for k in slice_of(self.insts, self.regions, at, self.insts[i].operands))
 
     def _dividend(self, at: int, division: int) -> list[int]:
         """What a dividend is made from in a loop."""
@@ -169,7 +177,7 @@ class _Share:
         fine = None if self._small_vanish(inst) else b.declare("cell", "fine", BOOL)
         if fine:
             b.emit("store", fine, True)
-        with b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
+        with b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index, self._let_in(at, division, index):
             first, quotient = self._corrected(self._again(at, division, index), divisor, reciprocal)
             b.emit("store", array, index, quotient)
             size = b.emit("abs", first) if sizes or fine else None
@@ -181,8 +189,14 @@ class _Share:
         tests += [b.emit("load", fine)] if fine else []
         usual = b.emit("and", *tests) if len(tests) == 2 else tests[0] if tests else b.emit("eq", reciprocal, reciprocal)
         with b.if_(b.emit("not", usual)), b.loop(*loop.operands, kind="unroll", name=loop.result.name) as index:
-            b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
+            with self._let_in(at, division, index):
+                b.emit("store", array, index, b.emit("div", self._again(at, division, index), divisor))
         return array
+
+    def _let_in(self, at: int, division: int, index: Value) -> AbstractContextManager:
+        """A region for what the loop does where it divides, at one iteration."""
+        around = self.regions.parent[division]
+        return nullcontext() if around == at else self.b.if_(self._value(at, self.insts[around].operands[0], index))
 
     def _small_vanish(self, division: Inst) -> bool:
         """Whether of quotients below the range nothing remains but a sign, which is right."""
@@ -205,11 +219,15 @@ class _Share:
 
     def _again(self, at: int, division: int, index: Value) -> Operand:
         """A dividend at one iteration, computed here."""
+        return self._value(at, self.insts[division].operands[0], index)
+
+    def _value(self, at: int, x: Operand, index: Value) -> Operand:
+        """A value of a loop at one iteration, computed here."""
         inner = self.rewriter.inside({self.insts[at].result: index})
-        for i in self._dividend(at, division):
+        for i in slice_of(self.insts, self.regions, at, [x]):
             if i != at:
                 inner.copy(self.insts[i])
-        return inner(self.insts[division].operands[0])
+        return inner(x)
 
 
 def share(kernel: Kernel, context: Context) -> Kernel:

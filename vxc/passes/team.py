@@ -25,6 +25,16 @@ class Team:
     lane: Scalar = Const(0)
     first: Value | None = None  # true in lane 0; None where the group is one lane
     scratch: dict[tuple, Buffer] = field(default_factory=dict)
+    ahead: int | None = None  # loads that a lane has in flight in a reduction, if it is not for the reduction to say
+
+    @property
+    def together(self) -> int:
+        """Threads side by side that go the same way."""
+        return self.group
+
+    def within(self, start: Scalar, stop: Scalar) -> Scalar:
+        """Where a loop from `start` ends for this thread."""
+        return stop
 
     def number(self, thread: Value, several: bool = True) -> None:
         """Find this thread's lane; `several` groups may be in a block."""

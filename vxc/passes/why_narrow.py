@@ -17,6 +17,7 @@ from vxc.passes.limit_unrolling import trips
 from vxc.passes.prove_parallel_text import source_name
 
 REST: Reason = ("rest",)
+ROW_END: Reason = ("row-end",)
 
 
 def tests(found: Widths) -> list[str]:

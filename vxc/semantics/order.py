@@ -93,7 +93,9 @@ _PART = 1 << 13  # elements a part is worth
 _PARTS_LEAST = 16  # of a row that is worth a second launch
 _PARTS_MAX = 64
 _PARTS_ALONE = 256  # about two blocks a multiprocessor
+_PART_APART = 1 << 9  # elements that a part is worth where they lie apart, which fewer threads share
 _CHUNK_UNVECTORISED = 4  # independent partials where there is no vector to give them
+_CHUNK_APART = 32  # the same of elements that lie apart, as of a column: so many threads may share one, and get the bits of one
 
 # Parts of a row whose length only the call knows, where 32 lanes take a part: from so many elements on, so many. Few long rows
 # need thousands of warps to keep the memory busy; a part of 2048 elements still gives each lane 16 loads. More than 64 parts of 64 rows
@@ -126,10 +128,17 @@ def reduce_order(
     strided = dtype is not None and not contiguous
     return Order(
         v=v,
-        chunk=(v if v > 1 else _CHUNK_UNVECTORISED) if chunk is None else chunk,
+        chunk=_default_chunk(length, v, strided and not alone and lanes is None) if chunk is None else chunk,
         lanes=_default_lanes(length, v, strided, alone) if lanes is None else lanes,
-        parts=_default_parts(length, v, alone) if parts is None else parts,
+        parts=_default_parts(length, v, strided, alone) if parts is None else parts,
     )
+
+
+def _default_chunk(length: int | None, v: int, apart: bool) -> int:
+    """Of a short constant length no more than fill: those beyond change no bit."""
+    if not apart:
+        return v if v > 1 else _CHUNK_UNVECTORISED
+    return _CHUNK_APART if length is None else min(_CHUNK_APART, 1 << max(0, length - 1).bit_length())
 
 
 def _default_lanes(length: int | None, v: int, strided: bool, alone: bool) -> int:
@@ -141,9 +150,10 @@ def _default_lanes(length: int | None, v: int, strided: bool, alone: bool) -> in
     return next((words if v == 4 else others for limit, words, others in _LANES if vectors <= limit), _LANES_BEYOND)
 
 
-def _default_parts(length: int | None, v: int, alone: bool) -> int:
+def _default_parts(length: int | None, v: int, strided: bool, alone: bool) -> int:
     """For a constant length and a whole array a power of two, which lanes fold without a remainder."""
     if length is None:
         return _PARTS_ALONE if alone else 0 if v > 1 else 1
-    most = _PARTS_ALONE if alone else _PARTS_MAX
-    return min(1 << (length // _PART).bit_length() - 1, most) if length >= _PARTS_LEAST * _PART else 1
+    part = _PART_APART if strided and not alone else _PART
+    most = _PARTS_ALONE if strided or alone else _PARTS_MAX
+    return min(1 << (length // part).bit_length() - 1, most) if length >= _PARTS_LEAST * part else 1

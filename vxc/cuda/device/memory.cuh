@@ -64,32 +64,37 @@ template <int bytes> __device__ __forceinline__ bool vx_aligned(const void* plac
   return ((unsigned long long)place & (bytes - 1ull)) == 0ull;
 }
 
-// registers with so many bytes at a place, in accesses of `unit` bytes, of which it is a multiple
-template <int bytes, int unit> __device__ __forceinline__ void vx_load_pieces(unsigned int* words, const char* from) {
+// registers with the first `left` (1 or more) of so many bytes at a place, in accesses of `unit` bytes, of which both are multiples
+template <int bytes, int unit> __device__ __forceinline__ void vx_load_pieces(unsigned int* words, const char* from, int left) {
   #pragma unroll
   for (int k = 0; k < bytes; k += unit) {
     const unsigned int shift = k % 4 * 8, before = k % 4 == 0 ? 0u : words[k / 4];
-    if (unit == 1) words[k / 4] = before | (unsigned int)*(const unsigned char*)(from + k) << shift;
-    if (unit == 2) words[k / 4] = before | (unsigned int)*(const unsigned short*)(from + k) << shift;
-    if (unit > 2) vx_move<unit>(&words[k / 4], from + k);
+    if (k == 0 || k < left) {
+      if (unit == 1) words[k / 4] = before | (unsigned int)*(const unsigned char*)(from + k) << shift;
+      if (unit == 2) words[k / 4] = before | (unsigned int)*(const unsigned short*)(from + k) << shift;
+      if (unit > 2) vx_move<unit>(&words[k / 4], from + k);
+    }
   }
 }
 
-// whether accesses of `unit` bytes suit `bytes` bytes that begin `past` behind a multiple of that, elements of `size` bytes
-template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suits(unsigned int past) {
-  return unit <= bytes && unit >= size && (unit == size || past % unit == 0u);
+// whether accesses of `unit` bytes suit `bytes` bytes, elements of `size` bytes: it divides `place`, where they begin or'ed with how many
+template <int bytes, int size, int unit> __device__ __forceinline__ bool vx_suits(unsigned int place) {
+  return unit <= bytes && unit >= size && (unit == size || place % unit == 0u);
 }
 
-// copy so many bytes (2 to 16) from any place to an array of the thread: one or two whole vectors of memory that hold them, and a shift
-template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, const void* from) {
+// copy the first `left` of so many bytes (2 to 16) from any place to an array of the thread: the whole vectors of memory that hold them,
+// one or two, and a shift
+template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, const void* from, int left = bytes) {
   __align__(16) unsigned int words[8] = {};
   const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
   const char* first = (const char*)from - past;
   vx_move<bytes>(words, first);
+  const bool second = past + left > bytes;
   if (bytes == 2) {
-    if (past) words[0] = words[0] >> 8 | (unsigned int)*(const unsigned short*)(first + 2) << 8;
+    if (second) words[0] = words[0] >> 8 | (unsigned int)*(const unsigned short*)(first + 2) << 8;
+    else words[0] >>= past * 8;
   } else {
-    if (past) vx_move<bytes>(&words[bytes / 4], first + bytes);
+    if (second) vx_move<bytes>(&words[bytes / 4], first + bytes);
     #pragma unroll
     for (int k = 0; k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
     #pragma unroll
@@ -100,40 +105,86 @@ template <int bytes> __device__ __forceinline__ void vx_load_straight(void* to, 
   vx_move<bytes>(to, words);
 }
 
-// the same by branches, in accesses as wide as the place allows, of `size` bytes at least; the branches end with whole registers
-template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from) {
+// so many elements of `size` bytes, 16 bytes, from element `at` of an array of `count` on, of which one at least is one of its: the vectors
+// of memory that hold them and have one, and a shift
+template <int size> __device__ __forceinline__ void vx_load_held(void* to, const void* array, long long at, long long count) {
+  __align__(16) unsigned int words[8] = {};
+  const char* place = (const char*)array + at * size;
+  const unsigned int past = (unsigned int)(unsigned long long)place & 15u;
+  const long long first = at * size - past;
+  if (first > -16 && first < count * size) vx_move<16>(words, place - past);
+  if (past && first > -32 && first + 16 < count * size) vx_move<16>(&words[4], place - past + 16);
+  #pragma unroll
+  for (int k = 0; k < 6; ++k) words[k] = past & 8 ? words[k + 2] : words[k];
+  #pragma unroll
+  for (int k = 0; k < 5; ++k) words[k] = past & 4 && size < 8 ? words[k + 1] : words[k];
+  #pragma unroll
+  for (int k = 0; k < 4; ++k) words[k] = size < 4 ? __funnelshift_r(words[k], words[k + 1], past % 4 * 8) : words[k];
+  vx_move<16>(to, words);
+}
+
+// the same by branches, in accesses as wide as place and number allow, of `size` bytes at least; the branches end with whole registers
+template <int bytes, int size> __device__ __forceinline__ void vx_load_branch(void* to, const void* from, int left = bytes) {
   __align__(16) unsigned int words[4];
   const char* place = (const char*)from;
-  const unsigned int past = (unsigned int)(unsigned long long)from & (bytes - 1u);
-  if (vx_suits<bytes, size, 16>(past)) vx_load_pieces<bytes, 16>(words, place);
-  else if (vx_suits<bytes, size, 8>(past)) vx_load_pieces<bytes, 8>(words, place);
-  else if (vx_suits<bytes, size, 4>(past)) vx_load_pieces<bytes, 4>(words, place);
-  else if (vx_suits<bytes, size, 2>(past)) vx_load_pieces<bytes, 2>(words, place);
-  else vx_load_pieces<bytes, 1>(words, place);
+  const unsigned int past = ((unsigned int)(unsigned long long)from | left) & (bytes - 1u);
+  if (vx_suits<bytes, size, 16>(past)) vx_load_pieces<bytes, 16>(words, place, left);
+  else if (vx_suits<bytes, size, 8>(past)) vx_load_pieces<bytes, 8>(words, place, left);
+  else if (vx_suits<bytes, size, 4>(past)) vx_load_pieces<bytes, 4>(words, place, left);
+  else if (vx_suits<bytes, size, 2>(past)) vx_load_pieces<bytes, 2>(words, place, left);
+  else vx_load_pieces<bytes, 1>(words, place, left);
   vx_move<bytes>(to, words);
 }
 
-// registers with so many bytes to a place, in accesses of `unit` bytes, of which it is a multiple
-template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(char* to, const unsigned int* words) {
+// registers with the first `left` (1 or more) of so many bytes to a place, in accesses of `unit` bytes, of which both are multiples
+template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(char* to, const unsigned int* words, int left = bytes) {
   #pragma unroll
   for (int k = 0; k < bytes; k += unit) {
-    if (unit == 1) *(unsigned char*)(to + k) = (unsigned char)(words[k / 4] >> k % 4 * 8);
-    if (unit == 2) *(unsigned short*)(to + k) = (unsigned short)(words[k / 4] >> k % 4 * 8);
-    if (unit > 2) vx_move<unit>(to + k, &words[k / 4]);
+    if (k == 0 || k < left) {
+      if (unit == 1) *(unsigned char*)(to + k) = (unsigned char)(words[k / 4] >> k % 4 * 8);
+      if (unit == 2) *(unsigned short*)(to + k) = (unsigned short)(words[k / 4] >> k % 4 * 8);
+      if (unit > 2) vx_move<unit>(to + k, &words[k / 4]);
+    }
   }
 }
 
-// copy so many bytes from an array of the thread to any place, in accesses as wide as that allows, of `size` bytes at least
-template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
+// copy the first `left` of so many bytes from an array of the thread to any place, in accesses as wide as that and the number allow, of
+// `size` bytes at least
+template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from, int left = bytes) {
   __align__(16) unsigned int words[4];
   char* place = (char*)to;
-  const unsigned int past = (unsigned int)(unsigned long long)to & (bytes - 1u);
+  const unsigned int past = ((unsigned int)(unsigned long long)to | left) & (bytes - 1u);
   vx_move<bytes>(words, from);
-  if (vx_suits<bytes, size, 16>(past)) vx_store_pieces<bytes, 16>(place, words);
-  else if (vx_suits<bytes, size, 8>(past)) vx_store_pieces<bytes, 8>(place, words);
-  else if (vx_suits<bytes, size, 4>(past)) vx_store_pieces<bytes, 4>(place, words);
-  else if (vx_suits<bytes, size, 2>(past)) vx_store_pieces<bytes, 2>(place, words);
-  else vx_store_pieces<bytes, 1>(place, words);
+  if (vx_suits<bytes, size, 16>(past)) vx_store_pieces<bytes, 16>(place, words, left);
+  else if (vx_suits<bytes, size, 8>(past)) vx_store_pieces<bytes, 8>(place, words, left);
+  else if (vx_suits<bytes, size, 4>(past)) vx_store_pieces<bytes, 4>(place, words, left);
+  else if (vx_suits<bytes, size, 2>(past)) vx_store_pieces<bytes, 2>(place, words, left);
+  else vx_store_pieces<bytes, 1>(place, words, left);
+}
+
+// store the next `unit` bytes of registers, if there are so many left
+template <int unit> __device__ __forceinline__ void vx_store_next(char*& to, unsigned int* words, int left) {
+  if (left & unit) {
+    vx_store_pieces<unit, unit>(to, words);
+    to += unit;
+    #pragma unroll
+    for (int k = 0; k < 2; ++k) words[k] = unit == 2 ? words[k] >> 16 : words[k + unit / 4];
+  }
+}
+
+// copy the first `left` of so many bytes, elements of `size` bytes, from an array of the thread to a multiple of them, ever narrower
+template <int bytes, int size> __device__ __forceinline__ void vx_store_part(void* place, const void* from, int left) {
+  __align__(16) unsigned int words[4];
+  char* to = (char*)place;
+  vx_move<bytes>(words, from);
+  if (left == bytes) {
+    vx_move<bytes>(to, words);
+  } else {
+    if (bytes > 8) vx_store_next<8>(to, words, left);
+    if (bytes > 4 && size <= 4) vx_store_next<4>(to, words, left);
+    if (bytes > 2 && size <= 2) vx_store_next<2>(to, words, left);
+    if (size == 1) vx_store_next<1>(to, words, left);
+  }
 }
 
 // the same offset, as one number of which no part is known: of a sum LLVM takes the parts to the pieces of a wide store, and splits it
