@@ -218,6 +218,16 @@ def test_a_sum_that_wraps_separates_no_iterations(index, s):
         run_ast(typed, {name: np.zeros(33, np.float32) for name in "xy"}, {"s": s})
 
 
+@pytest.mark.parametrize("condition, s", [("i + s < s", 2**63 - 1), ("i - s < 0 - s", 1 - 2**63), ("!(i + s > s)", 2**63 - 9)])
+def test_a_comparison_of_what_wraps_says_nothing_of_what_was_added(condition, s):
+    text = f"kernel k(s: i64, x: f32[N], inout y: f32[N]) {{ parallel i in N {{ if {condition} {{ y[0] = x[i]; }} }} }}"
+    (found,) = findings(text)
+    assert found.startswith("E0313 cannot prove")
+    typed = compile(Source("k.vx", text.replace("parallel", '@independent("no") parallel'))).typed
+    with pytest.raises(VxcError, match="E0722"):
+        run_ast(typed, {name: np.zeros(33, np.float32) for name in "xy"}, {"s": s})
+
+
 def test_promise_is_kept_and_remarked():
     text = 'kernel k(p: i64[N], x: f32[N], out y: f32[M]) { @independent("p is a permutation") parallel i in N { y[p[i]] = x[i]; } }'
     plan, context = prove(text)

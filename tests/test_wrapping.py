@@ -24,8 +24,8 @@ def test_elements_from_anywhere(size, s, sign):
 
 SUMS = {
     "i + 3": False,
-    "i * N + j": False,
-    "(i * M + j) * N + i": False,  # positions, however large their ranges
+    "i * N + j": False,  # positions, however large their ranges
+    "(j * M + i) * 64 + 5": False,
     "(N - 1 - i) // 4 * 64 + j % 64": False,
     "if a > 0 { i + 2 } else { j }": False,
     "s": False,  # no sum
@@ -38,8 +38,16 @@ SUMS = {
     "i + (s & 255)": False,
     "min(i + s, 7) + j": False,
     "i * a": True,
-    "i * j": True,
+    "i * j": False,  # below M * N
     "i * i * i - 2": True,
+    "(i * M + j) * N + i": True,  # beyond any array
+    "j * N": True,
+    "M * M * M - 1 + i": True,
+    "(i << 31 << 32) + j": True,
+    "i * 1099511627776 * 8388608": True,
+    "((i - 1) as u64 >> 1) as i64 + j": True,
+    "s % M * N + j": False,
+    "s % M * M + j": True,
     "i * 4611686018427387904": True,
     "i << a": True,
     "i << 3": False,
@@ -80,6 +88,9 @@ def test_what_no_test_of_scalars_shows(index):
     [
         ("(a as i64) * (b as i64) * 2 - 9", {"a": -(2**31), "b": -(2**31)}),
         ("(1 << (a as i64)) - b", {"a": 63, "b": 7}),
+        ("(((a - b) as i64) as u64 >> 1) as i64 - 6", {"a": 6, "b": 7}),
+        ("(N // N << 31 << 32) - b", {"a": 0, "b": 7}),
+        ("N // N * 1099511627776 * 8388608 - b", {"a": 0, "b": 7}),
     ],
 )
 def test_what_wraps_need_not_come_from_64_bits(size, s, scalars):

@@ -219,6 +219,16 @@ PASSES = (
         ("test_wrapping.py",),
     ),
     Mutant(
+        "sizes-far-apart", "analysis/wrapping.py", "n * n * n of an array of n elements is taken for a position in one",
+        "(len(sizes) <= 1 or any(Counter(sizes) <= shape for shape in self.shapes))", "True",
+        ("test_wrapping.py::test_which_sums_may_wrap",),
+    ),
+    Mutant(
+        "wrapped-comparisons-believed", "analysis/dependence.py", "i + s < s is taken for never, where the sum wraps",
+        "if side.facts.wrapped.isdisjoint((a, b))", "if True",
+        ("test_prove_parallel.py::test_a_comparison_of_what_wraps_says_nothing_of_what_was_added",),
+    ),
+    Mutant(
         "scalars-far-below-0", "passes/infer_vector_widths.py", "sums with a scalar far below 0 are taken for consecutive",
         'yield self.b.emit("ge", self.parameters[name], -NEAR)', "pass",
         ("test_wrapping.py::test_elements_from_anywhere",),

@@ -82,7 +82,7 @@ class KernelFacts:
     """What the walk finds. `homes` maps a buffer declared in the kernel, and an unknown defined in it, to the loops around it.
 
     `chosen` are unknowns that are one of two forms, which together grew past what a form may be: (condition, where it holds, else).
-    `places` are the positions of all instructions that make an access.
+    `places` are the positions of all instructions that make an access, `forms` what values are, by name.
     """
 
     kernel: Kernel
@@ -93,6 +93,12 @@ class KernelFacts:
     extents: Mapping[str, tuple[Form, ...]]
     chosen: Mapping[str, tuple[Form, Form, Form]]
     places: Mapping[Access, list[int]]
+    forms: Mapping[str, Form]
+
+    @cached_property
+    def wrapped(self) -> frozenset[Form]:
+        """Forms of values that may be other numbers: comparisons of these say nothing of the unknowns in them."""
+        return frozenset(self.forms[name] for name in wrapped(self.kernel) if name in self.forms)
 
     @cached_property
     def countable(self) -> frozenset[str]:
@@ -200,7 +206,7 @@ class _Walk:
                 self.define(inst)
                 if isinstance(inst.result, Buffer):
                     self.levels[inst.result.name] = regions.parent[i]
-        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen, found)
+        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen, found, self.forms)
 
     def _chosen(self, cell: str, stores: list[tuple[int, Form]], regions: Regions, opener: int) -> None:
         """A cell that nothing but the two arms of one `if` beside its declaration store to is a `select` from there on."""

@@ -178,7 +178,8 @@ def _equalities(side: _Side) -> list[Form]:
 
 def _limits(side: _Side) -> list[Form]:
     """Forms that are at least 0 wherever the access runs: what its conditions and the bounds of its loops say."""
-    found = [AT_LEAST_0[op](a, b) for op, a, b in comparisons(side.touch.access.guards) if op in AT_LEAST_0]
+    ordered = [(op, a, b) for op, a, b in comparisons(side.touch.access.guards) if op in AT_LEAST_0]
+    found = [AT_LEAST_0[op](a, b) for op, a, b in ordered if side.facts.wrapped.isdisjoint((a, b))]
     for loop in side.touch.access.loops:
         low, high = loop.ranges.bounds[loop.index]
         found += [form(loop.index) - low] if low is not None else []

@@ -1,7 +1,8 @@
 """Sums that may have wrapped: their digits need not be those of what was added, nor consecutive where that is.
 
 Ranges say what cannot wrap, and take positions in arrays to go further than any do: those are counted from the sizes of arrays and from
-indices of loops that begin at a position, by sums, and by products with sizes. Positions wrap nowhere, nor what is within 2**40 of them.
+indices of loops that begin at a position, by sums and products. A product of sizes of one array wraps nowhere, nor do 2**20 such, nor what
+is within 2**40 of them; but n * n * n of an array of n = 2**21 elements is -2**63.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from vxc.dtypes import I64
+from vxc.dtypes import I64, U64
 from vxc.ir.facts import full, ranges
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel, Operand, Value
 
 NEAR = 1 << 40
+_NUMBER, _FACTOR = 60, 20  # bits of a number alone, and of one that products of sizes are taken times, which wrap nowhere yet
 _SUMS = frozenset("add sub neg mul fma shl".split())
 # No further from 0 than their operands are, or those together, but for what is in front of a comma.
 _BOUNDED = frozenset("add sub neg abs min max clamp select floordiv ceildiv tdiv and or xor shr cast sat shfl_xor shfl_up shfl_idx".split())
+
+_Size = dict[tuple[str, ...], int]  # of products of sizes, by their names in order, the bits of what they are taken times: a sum of all
 
 
 def wrapped(kernel: Kernel, near: Iterable[str] = ()) -> frozenset[str]:
@@ -55,60 +59,98 @@ class Wrapping:
 def sizes_of(kernel: Kernel) -> set[str]:
     """The parameters that are sizes or strides of arrays."""
     arrays = (p for p in kernel.params if isinstance(p, Buffer))
-    return {x.name for p in arrays for x in (*p.shape, *(p.strides or ())) if isinstance(x, Value)}
+    return {name for p in arrays for name in _names((*p.shape, *(p.strides or ())))}
+
+
+def _names(operands: Iterable[Operand]) -> list[str]:
+    return [x.name for x in operands if isinstance(x, Value)]
 
 
 class _Walk:
-    """In program order. `sizes` are those positions that no loop counts; of cells, `held` are those that may hold what has wrapped, and
-    `writes` how many writes are still to come, or are of no position.
+    """In program order. `sizes` are what positions and sizes are no further from 0 than; of cells, `held` are those that may hold what has
+    wrapped, `stored` what positions that are stored come to, and `writes` how many writes are still to come, or are of no position.
     """
 
     def __init__(self, kernel: Kernel, near: Iterable[str]) -> None:
         self.known = ranges(kernel, dict.fromkeys(near, (-NEAR, NEAR)))
-        self.sizes, self.positions = sizes_of(kernel), set[str]()
+        self.shapes = [Counter(_names(p.shape)) for p in kernel.params if isinstance(p, Buffer)]
+        self.sizes: dict[str, _Size] = {name: {(name,): 0} for name in sizes_of(kernel)}
+        self.stored: dict[str, _Size] = {}
         found, held = set[str](), set[str]()
         self.writes = Counter(cell for inst in kernel.insts if inst.op != "load" for cell in _cells(inst))
         for inst in kernel.insts:
             result = inst.result
-            if inst.op == "store" and self._position(inst.operands[-1]):
-                self.writes.subtract(_cells(inst))
-            elif inst.op == "store" and getattr(inst.operands[-1], "name", "") in found:
-                held.update(_cells(inst))
+            if inst.op == "store" and _cells(inst):
+                self._store(inst, held, found)
             elif isinstance(result, Value) and result.name in self.known:
-                if self._is_size(inst):
-                    self.sizes.add(result.name)
-                elif self._is_position(inst):
-                    self.positions.add(result.name)
+                size = self._counted(inst)
+                if size is not None and result.dtype is not U64 and all(map(self._fits, size.items())):
+                    self.sizes[result.name] = size
                 elif result.dtype is I64 and self.known[result.name] == full(I64) and inst.op in _SUMS or held & {*_cells(inst)}:
                     found.add(result.name)
         self.found = frozenset(found)
 
-    def _is_size(self, inst: Inst) -> bool:
-        return (inst.op in _BOUNDED or inst.op == "mul") and all(map(self._size, inst.operands))
+    def _store(self, inst: Inst, held: set[str], found: set[str]) -> None:
+        size, (cell,) = self._size(inst.operands[-1]), _cells(inst)
+        if size is not None:
+            self.writes[cell] -= 1
+            self.stored[cell] = _joined(self.stored.get(cell, {}), size)
+        elif getattr(inst.operands[-1], "name", "") in found:
+            held.add(cell)
 
-    def _is_position(self, inst: Inst) -> bool:
-        operands = [x for x in inst.operands if x.dtype.is_int]
+    def _fits(self, product: tuple[tuple[str, ...], int]) -> bool:
+        """Whether a product of sizes is of one, or of those of one array, not many times over."""
+        sizes, bits = product
+        return bits <= (_FACTOR if sizes else _NUMBER) and (len(sizes) <= 1 or any(Counter(sizes) <= shape for shape in self.shapes))
+
+    def _counted(self, inst: Inst) -> _Size | None:
+        """What a position or size is no further from 0 than; None for others."""
+        sizes = [self._size(x) for x in inst.operands if x.dtype.is_int]
         match inst.op:
-            case "reduce" | "scan" | "block_index" | "thread_index":
-                return True
+            case "reduce" | "scan":
+                return sizes[-1] if sizes[-1] is not None else {(inst.result.name,): 0}
+            case "block_index" | "thread_index":
+                return {(): 31}
             case "loop":
-                return self._position(operands[0]) and all(map(self._size, operands[2:]))
-            case "mul" | "fma":
-                return all(map(self._position, operands)) and any(map(self._size, operands[:2]))
-            case "shl":
-                return self._position(operands[0]) and isinstance(operands[1], Const) and 0 <= operands[1].value < 40
-            case "mod" | "trem":
-                return self._position(operands[1])
+                return self._index(inst.result.name, *sizes)
             case "load":
-                return any(self.writes[cell] == 0 for cell in _cells(inst))
-        return inst.op in _BOUNDED and len(operands) > 0 and all(map(self._position, operands))
+                return next((self.stored.get(cell, {}) for cell in _cells(inst) if self.writes[cell] == 0), None)
+            case "mod" | "trem":
+                return sizes[1]
+        if None in sizes or not sizes:
+            return None
+        match inst.op:
+            case "mul":
+                return _product(*sizes)
+            case "fma":
+                return _joined(_product(*sizes[:2]), sizes[2])
+            case "shl":
+                by = inst.operands[1]
+                return _product(sizes[0], {(): by.value}) if isinstance(by, Const) and by.value >= 0 else None
+        return _joined(*sizes) if inst.op in _BOUNDED else None
 
-    def _size(self, x: Operand) -> bool:
-        return isinstance(x, Const) and x.dtype.is_int and abs(x.value) <= NEAR or getattr(x, "name", "") in self.sizes
+    def _index(self, name: str, start: _Size | None, stop: _Size | None, *step: _Size | None) -> _Size | None:
+        """Of a loop that counts from a position: to another, or in small steps, in which it comes no further than a size is."""
+        small = all(size is not None and {*size} == {()} and size[()] <= _FACTOR for size in step)
+        if start is None or stop is None and not small:
+            return None
+        return _joined(start, {(name,): 0} if stop is None else stop)
 
-    def _position(self, x: Operand) -> bool:
-        low, high = self.known.get(getattr(x, "name", ""), full(I64))
-        return self._size(x) or getattr(x, "name", "") in self.positions or -NEAR <= low and high <= NEAR
+    def _size(self, x: Operand) -> _Size | None:
+        if x.dtype.is_float:
+            return None
+        low, high = (int(x.value),) * 2 if isinstance(x, Const) else self.known.get(x.name, full(I64))
+        near = -NEAR <= low and high <= NEAR
+        return {(): max(abs(low), abs(high)).bit_length()} if near else self.sizes.get(getattr(x, "name", ""))
+
+
+def _joined(*sizes: _Size) -> _Size:
+    return {product: max(size.get(product, 0) for size in sizes) for size in sizes for product in size}
+
+
+def _product(a: _Size, b: _Size) -> _Size:
+    products = [{tuple(sorted((*m, *n))): p + q} for m, p in a.items() for n, q in b.items()]
+    return _joined(*products)
 
 
 def _cells(inst: Inst) -> list[str]:
