@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import subprocess
 import sys
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +17,7 @@ from fake_cuda import SECOND, SHIFT, Device, Tensor, content, floats
 from tuning_kernels import SCALE
 
 import vxc
-from vxc.api.dlpack import _HELD, capsule, from_dlpack
+from vxc.api.dlpack import capsule, from_dlpack
 from vxc.api.owned import DeviceArray
 from vxc.dtypes import DTYPES
 from vxc.runtime.arrays import describe
@@ -75,7 +77,7 @@ def test_memory_is_given_back_with_the_last_that_refers_to_it(cuda):
     assert len(cuda.memory) == 1 and gone()
     del taken
     gc.collect()
-    assert not cuda.memory and not _HELD
+    assert not cuda.memory
 
 
 def test_what_fails_gives_its_memory_back(cuda):
@@ -127,6 +129,38 @@ def test_who_reads_it_waits_for_the_stream_that_writes_it(cuda):
         assert cuda.log == said
 
 
+def test_a_stream_is_kept_by_what_is_on_it(cuda):
+    class Stream:
+        def __cuda_stream__(self):
+            return 0, 7
+
+    k, x, stream = vxc.kernel(SHIFT), Device(floats(5)), Stream()
+    gone = weakref.ref(stream)
+    y = k(x, 1, stream=stream)
+    del stream
+    gc.collect()
+    assert gone() and y.stream == 7
+    del y
+    gc.collect()
+    assert gone() is None
+    stream = Stream()
+    gone, b = weakref.ref(stream), k.bind(x, Device(floats(5)), 1, stream=stream)
+    del stream
+    gc.collect()
+    cuda.log.clear()
+    b()
+    assert gone() and cuda.log == ["shift x1 on 7"]
+
+
+def test_what_went_wrong_on_its_stream_is_said_as_calls_say_it(cuda, monkeypatch):
+    y = vxc.kernel(SHIFT)(Device(floats(5)), 1)
+    for name in ("synchronize", "wait"):
+        monkeypatch.setattr(cuda, name, lambda *_: (_ for _ in ()).throw(cuda.failed("cuStream", "CUDA_ERROR_ILLEGAL_ADDRESS")))
+    for asked in (lambda: np.asarray(y), lambda: y.__dlpack__(stream=5)):
+        with pytest.raises(vxc.LaunchError, match="E0604: cuStream failed: CUDA_ERROR_ILLEGAL_ADDRESS"):
+            asked()
+
+
 def test_a_capture_has_its_outputs_given(cuda):
     k, x, y = vxc.kernel(SHIFT), Device(floats(5)), Device(floats(5))
     k(x, 1, stream=7), k(x, y, 1, stream=7)
@@ -155,18 +189,22 @@ def test_dlpack_gives_no_copies_and_no_other_device(cuda):
         capsule(y, 0, (4,), DTYPES["u4"], (1, 0), True)
 
 
+class Host:
+    """An array of the CPU that gives capsules as arrays of vxc do."""
+
+    def __init__(self, versioned=True, dtype="f32", place=(1, 0)):
+        self.array, self.said = floats(3, 4), (DTYPES[dtype], place, versioned)
+
+    def __dlpack_device__(self):
+        return self.said[1]
+
+    def __dlpack__(self, **_):
+        return capsule(self, self.array.ctypes.data, self.array.shape, *self.said)
+
+
 @pytest.mark.parametrize("versioned", [False, True])
 def test_another_library_takes_a_capsule(versioned):
-    class Host:
-        array = floats(3, 4)
-
-        def __dlpack_device__(self):
-            return 1, 0
-
-        def __dlpack__(self, **_):
-            return capsule(self, self.array.ctypes.data, self.array.shape, DTYPES["f32"], (1, 0), versioned)
-
-    host = Host()
+    host = Host(versioned)
     gone, taken = weakref.ref(host), np.from_dlpack(host)
     assert taken.ctypes.data == host.array.ctypes.data and np.array_equal(taken, host.array) and taken.strides == (16, 4)
     part = taken[1:, ::2]
@@ -175,7 +213,31 @@ def test_another_library_takes_a_capsule(versioned):
     assert gone() and part.tolist() == [[4, 6], [8, 10]]
     del part
     gc.collect()
-    assert gone() is None and not _HELD
+    assert gone() is None
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_who_refuses_a_capsule_says_why_and_lets_go(versioned):
+    place, dtype, used = Host(versioned, place=(2, 0)), Host(versioned, "bf16"), Host(versioned)
+    gone = [weakref.ref(one) for one in (place, dtype, used)]
+    with pytest.raises((RuntimeError, BufferError), match="Unsupported device"):
+        np.from_dlpack(place)
+    with pytest.raises((RuntimeError, BufferError), match="Unsupported dtype"):
+        np.from_dlpack(dtype)
+    with pytest.raises(TypeError, match="PyCapsule"):
+        len(used.__dlpack__())
+    del place, dtype, used
+    gc.collect()
+    assert not any(one() for one in gone)
+
+
+def test_a_capsule_outlives_the_interpreter():
+    text = (
+        "import sys, types\nsys.modules['late'] = late = types.ModuleType('late')\nimport numpy as np\nfrom test_api_owned import Host\n"
+        "late.taken, late.given = np.from_dlpack(Host()), Host().__dlpack__()"
+    )
+    ran = subprocess.run([sys.executable, "-c", text], cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 # ---- JAX -------------------------------------------------------------------------------------------------------------
@@ -201,7 +263,8 @@ def jax(cuda, monkeypatch):
         cuda.log.append("taken over")
         return found
 
-    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(dlpack=SimpleNamespace(from_dlpack=taken_over)))
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())  # which imports no more by itself
+    monkeypatch.setitem(sys.modules, "jax.dlpack", SimpleNamespace(from_dlpack=taken_over))
 
 
 def test_jax_in_jax_out(jax, cuda):

@@ -158,7 +158,7 @@ class Calls:
         outs = {}
         if prepared.outs:
             with driver.active(device):
-                outs = {o.name: maker([*arrays.values()], o.name, o.shape, o.dtype, device, queue)() for o in prepared.outs}
+                outs = {o.name: maker([*arrays.values()], o.name, o.shape, o.dtype, device, stream)() for o in prepared.outs}
             views |= {name: view(array, name) for name, array in outs.items()}
             fit = self.fitted(views)
             if not all(views[name].ptr % VECTOR == 0 for name in outs):  # of an allocator that gives less

@@ -7,7 +7,10 @@ The consumer's stream is passed to `__dlpack__`, which has the producer order it
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from vxc.binding import row_major
 from vxc.diag import Diagnostic, VxcError
@@ -47,13 +50,6 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 _is_named = ctypes.pythonapi.PyCapsule_IsValid
 _is_named.restype, _is_named.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # given a capsule that has no reference left: as an address
-_new = ctypes.pythonapi.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
-_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_NAMES = b"dltensor", b"dltensor_versioned"
 
 
 def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
@@ -66,17 +62,21 @@ def from_dlpack(array: Any, name: str, stream: int = 0) -> ArrayView:
         message = f"argument `{name}` is in memory of DLPack device type {int(kind)}, and kernels reach only that of CUDA devices"
         raise VxcError(Diagnostic("E0703", message, help="move it to a CUDA device"))
     asked = {} if kind == _CPU else {"stream": stream or LEGACY_STREAM}
-    try:
-        capsule = array.__dlpack__(**asked, max_version=(1, 0))
-    except TypeError:  # a producer of before 1.0
-        capsule = array.__dlpack__(**asked)
-    tensor, readonly = _opened(capsule)
+    tensor, readonly = _opened(_given(array, **asked))
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
     check_lies(shape, strides)
     dtype = _dtype(tensor, name)
     device = CPU if kind == _CPU else "cuda"
     return ArrayView((tensor.data or 0) + tensor.byte_offset, shape, strides or row_major(shape), dtype, dtype.bytes, readonly, device)
+
+
+def _given(array: Any, **asked: Any) -> Any:
+    """The capsule that an array gives, of DLPack 1.0 if it can."""
+    try:
+        return array.__dlpack__(**asked, max_version=(1, 0))
+    except TypeError:  # of before 1.0
+        return array.__dlpack__(**asked)
 
 
 def _opened(capsule: Any) -> tuple[_Tensor, bool]:
@@ -99,35 +99,20 @@ def _dtype(tensor: _Tensor, name: str) -> DType:
 # ---- arrays of vxc ---------------------------------------------------------------------------------------------------
 
 _CODES = {name: code for code, name in _DTYPES.items()}
-_HELD: dict[int, Any] = {}
-"""By the address of each structure that is given away, it and what it describes, until its consumer calls the deleter."""
 
 
 def capsule(owner: Any, address: int, shape: tuple[int, ...], dtype: DType, place: tuple[int, int], versioned: bool) -> Any:
-    """A capsule of a dense array in memory of `owner`, which it keeps. Raises BufferError for a dtype that DLPack lacks."""
+    """A capsule of a dense array in memory of `owner`, which it keeps. Raises BufferError for a dtype that DLPack lacks.
+
+    It is one that NumPy makes, of ints as wide, with the place and the type written over: who ends a capsule may do so while an error is
+    raised, without the interpreter's lock, or when the interpreter is gone, which functions of Python would not survive.
+    """
     if dtype.name not in _CODES:
         raise BufferError(f"DLPack has no {dtype}")
-    made = _ManagedVersioned(major=1) if versioned else _Managed()
-    sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *row_major(shape))
-    tensor = made.tensor
-    tensor.data, tensor.ndim, tensor.lanes = address or None, len(shape), 1
+    lying = {"version": 3, "shape": shape, "typestr": f"<u{dtype.bytes}", "data": (address, False)}
+    ints = np.asarray(SimpleNamespace(__array_interface__=lying, owner=owner))  # reads nothing, and keeps what it is made of
+    made = _given(ints) if versioned else ints.__dlpack__()
+    tensor, _ = _opened(made)
+    tensor.data = address or None  # NumPy has memory of its own for no elements
     (tensor.device_type, tensor.device_id), (tensor.code, tensor.bits) = place, _CODES[dtype.name]
-    tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(ctypes.byref(sizes, 8 * len(shape)), ctypes.POINTER(ctypes.c_int64))
-    made.deleter = ctypes.cast(_deleted, ctypes.c_void_p)
-    at = ctypes.addressof(made)
-    _HELD[at] = made, sizes, owner
-    return _new(at, _NAMES[versioned], _dropped)
-
-
-@_Deleter
-def _deleted(at: int) -> None:
-    _HELD.pop(at, None)
-
-
-@_Destructor
-def _dropped(unreferenced: int) -> None:
-    """Of a capsule that nobody consumed, which would have renamed it."""
-    for name in _NAMES:
-        if _unused(unreferenced, name):
-            _HELD.pop(_content(unreferenced, name), None)
+    return made

@@ -102,6 +102,7 @@ class Kernel(Dispatched):
             else:
                 stream = options.get("stream")
                 found = bound(self._calls, self._calls.checked(given, stream), fixed=stream is not None)
+                found.stream = stream  # type: ignore[attr-defined]  # which may end with its object
         found.__qualname__ = f"{self.name}.bind(..)"  # what it is called where it is printed, and in profiles
         return found
 

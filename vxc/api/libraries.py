@@ -161,9 +161,11 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
 
 
 def maker(
-    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: int = 0
+    arrays: Sequence[Any], name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: Any = None
 ) -> Callable[[], Any]:  # fmt: skip
-    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream."""
+    """What makes an output, in the library of the other arrays; where they have none, one of vxc's own, to be written on the stream, None
+    for the legacy default one.
+    """
     library = library_of(arrays)
     if library is None:
         return partial(DeviceArray, cuda(), name, shape, dtype, device, stream, adopter(arrays))
@@ -288,7 +290,7 @@ def host_view(array: Any, name: str) -> np.ndarray:
     with reading(array, name):
         try:
             return np.from_dlpack(array)
-        except BufferError:  # bf16 and f8, of which NumPy knows by itself only as elements of arrays that it is given
+        except (BufferError, RuntimeError):  # NumPy's, newer and older, of bf16 and f8, which it knows only in arrays that it is given
             given = np.asarray(array)
     if given.dtype != found.dtype.numpy:
         raise unread(name, getattr(array, "dtype", "unknown"))

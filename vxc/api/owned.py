@@ -1,25 +1,27 @@
 """Arrays in device memory that vxc owns: outputs of calls whose other arrays are of no library that allocates.
 
 They speak the CUDA array interface (version 3) and DLPack (1.0, and before), by which any library takes them without a copy;
-`np.asarray` copies them to the CPU. Where the
-inputs are JAX's, whose arrays nobody else may write, a call gives what JAX makes of one once the kernel is on its stream (`handed`).
+`np.asarray` copies them to the CPU. Where the inputs are JAX's, whose arrays nobody else may write, a call gives what JAX makes of one
+once the kernel is on its stream (`handed`).
 """
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from vxc.api.dlpack import CUDA, LEGACY_STREAM, capsule
+from vxc.api.errors import translated
 from vxc.diag import Diagnostic, VxcError
 from vxc.dtypes import DType
 from vxc.runtime.arrays import packages
 from vxc.runtime.driver import Driver
+from vxc.runtime.streams import stream_handle
 
 _ADOPT = {"jaxlib": "jax", "jax": "jax"}
 """By the package of arrays, the library whose `dlpack.from_dlpack` takes an array over."""
@@ -33,15 +35,17 @@ def adopter(arrays: Iterable[Any]) -> str:
 class DeviceArray:
     """A dense array on a device. Its memory is given back once nothing refers to it, also not what was made of it by DLPack.
 
-    `stream` is the raw handle of the stream on which it is written: who reads it by one of the interfaces does so in order. `adopter` is
-    the library that is to take it over, "" for none. Making one raises `VxcError` E0604 where there is no memory, E0708 in a capture.
+    `given` is the stream on which it is written, None for the legacy default one; it is kept as long as the array, for who reads that by
+    one of the interfaces does so in order. `stream` is its raw handle. `adopter` is the library that is to take the array over, "" for
+    none. Making one raises `VxcError` E0604 where there is no memory, E0708 in a capture.
     """
 
     def __init__(
-        self, cuda: Driver, name: str, shape: tuple[int, ...], dtype: DType, device: int, stream: int = 0, adopter: str = ""
+        self, cuda: Driver, name: str, shape: tuple[int, ...], dtype: DType, device: int, given: Any = None, adopter: str = ""
     ) -> None:
+        stream = 0 if given is None else stream_handle(given)
         self.shape, self.device, self.stream, self.adopter = shape, device, stream, adopter
-        self._cuda, self._name, self._type = cuda, name, dtype
+        self._cuda, self._name, self._type, self._given = cuda, name, dtype, given
         size = dtype.bytes
         for extent in shape:
             size *= extent
@@ -71,12 +75,14 @@ class DeviceArray:
         return {"version": 3, "stream": self.stream or LEGACY_STREAM, **place}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """A copy in CPU memory, once what is on its stream has run. Raises ValueError where none is to be made."""
+        """A copy in CPU memory, once what is on its stream has run. Raises ValueError where none is to be made, and `LaunchError` E0604
+        for what went wrong on the stream.
+        """
         if copy is False:
             raise ValueError("an array on a device is copied to become one of NumPy's")
         host = np.empty(self.shape, self.dtype)
         if host.size:
-            with self._cuda.active(self.device):
+            with translated(), self._cuda.active(self.device):
                 self._cuda.synchronize(self.stream)
                 self._cuda.download(host, self._memory)
         return host if dtype is None else host.astype(dtype, copy=False)
@@ -96,13 +102,13 @@ class DeviceArray:
         copy: bool | None = None,
     ) -> Any:
         """A capsule, safe to use on the consumer's stream: its handle, 1 or None for the legacy default one, -1 where it sees to that
-        itself. Raises BufferError where it is asked for a copy, or for another device.
+        itself. Raises BufferError where it is asked for a copy, or for another device, `LaunchError` E0604 where CUDA refuses.
         """
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("an array of vxc is taken where it lies, and not copied")
         queue = 0 if stream in (None, LEGACY_STREAM) else stream
         if queue not in (-1, self.stream):
-            with self._cuda.active(self.device):
+            with translated(), self._cuda.active(self.device):
                 self._cuda.wait(queue, self.stream)
         return capsule(self, self._address, self.shape, self._type, self.__dlpack_device__(), (max_version or (0, 0))[0] > 0)
 
@@ -112,7 +118,7 @@ def handed(found: Any) -> Any:
     if isinstance(found, tuple):
         return tuple(map(handed, found))
     if isinstance(found, DeviceArray) and found.adopter:
-        return sys.modules[found.adopter].dlpack.from_dlpack(found)
+        return import_module(f"{found.adopter}.dlpack").from_dlpack(found)
     return found
 
 
