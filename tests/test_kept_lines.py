@@ -123,3 +123,10 @@ def test_what_is_moved_is_little_more_than_the_least(t, n):
 )
 def test_rows_that_lie_as_they_are_dealt(text, t, n, aligned):
     assert not kept(made(text.format(n=n), t, **aligned))
+
+
+def test_rows_that_are_stored_where_they_were_loaded_stay_as_dealt():
+    """The next row is another warp's: what a vector has of it would be loaded while that is stored."""
+    kernel = made("kernel k(inout x: T[M, 505]) { parallel i in M { let m = sum(x[i]); x[i] = x[i] - m; } }", "f16")
+    assert not kept(kernel)
+    assert not any(inst.attr("anywhere") == "line" for k in kernel.plan.kernels for inst in k.insts)

@@ -108,6 +108,9 @@ def _array(kernel: Kernel, regions: Regions, row: KeptRow) -> KeptRow | None:
     for inst in kernel.insts:
         offsets.define(inst)
     places = [*_places(kernel, regions, offsets, row)]
+    stored = {place.buffer for place in places if place.stored}
+    if any(place.buffer in stored for place in places if not place.stored):
+        return None  # what a vector has of the next row may be stored there meanwhile
 
     def early(home: int, at: int) -> bool:
         """Whether where its row begins follows from what is known before the first sweep."""
