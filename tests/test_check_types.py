@@ -93,9 +93,9 @@ ROWS = [
     ("atomic_add(y[i], w);", ["parallel j in 0..N step 1 row", "  atomic_add y[i, j], w[j]"]),
     ("let m = max(x[i]); y[i, 0] = m;", ["let m: f32 = max[4, 4, 32, 0][j in N](x[i, j]):f32", "y[i, 0] = m"]),
     ("let t = @chunk(4) sum(g[i] * h);", ["let t: f32 = sum[8, 4, 32, 0][j in N](mul(cast<f32>(g[i, j]), cast<f32>(h[j]))):f32"]),
-    ("y[i, 0] = sum(x[:, 0]);", ["y[i, 0] = sum[1, 4, 1, 1][j in M](x[j, 0]):f32"]),
+    ("y[i, 0] = sum(x[:, 0]);", ["y[i, 0] = sum[1, 32, 1, 1][j in M](x[j, 0]):f32"]),
     ("y[i, 0] = sum(x);", ["y[i, 0] = sum[4, 4, 32, 0][j0 in M, j1 in N](x[j0, j1]):f32"]),
-    ("y[i, 0] = sum(w[n]);", ["y[i, 0] = sum[1, 4, 1, 1][j in M](w[cast<i64>(n[j])]):f32"]),
+    ("y[i, 0] = sum(w[n]);", ["y[i, 0] = sum[1, 32, 1, 1][j in M](w[cast<i64>(n[j])]):f32"]),
     ("y[i, 0] = dot(x[i], h);", ["y[i, 0] = dot[8, 8, 32, 0][j in N](x[i, j], cast<f32>(h[j])):f32"]),
     (
         "let t = sum(z); let s = sum((x[i] > 0) as i8); let r = argmax(w);",

@@ -74,8 +74,12 @@ def test_a_row_that_is_dealt_otherwise_is_no_part_of_what_lanes_keep():
     outputs(text, binary=False, x=rows("f16", 96), w=rows("f32", 96))
 
 
+ARRAYS = {"softmax": ("x", "y"), "rmsnorm": ("x", "w", "y"), "layernorm": ("x", "w", "b", "y")}
+
+
 def sample(name: str, dtype: str, m: int, n: int) -> Compiled:
-    return compile(read_source(SAMPLES / f"{name}.vx"), defines={"T": DTYPES[dtype], "M": m, "N": n}, target="sm_90a")
+    source, defines = read_source(SAMPLES / f"{name}.vx"), {"T": DTYPES[dtype], "M": m, "N": n}
+    return compile(source, defines=defines, target="sm_90a", aligned=dict.fromkeys(ARRAYS[name], True))
 
 
 @pytest.mark.parametrize("m, n", [(8192, 8192), (16384, 1000)])
@@ -95,5 +99,6 @@ def test_rows_are_read_once_and_stay_in_registers(name, dtype, m, n):
 
 def test_wide_stores_stay_whole_where_the_rows_are_not_counted_yet():
     """LLVM splits a store whose offset is a 64-bit sum of block and row."""
-    made = compile(read_source(SAMPLES / "rmsnorm.vx"), defines={"T": DTYPES["f16"], "N": 1000}, target="sm_90a")
+    made = compile(read_source(SAMPLES / "rmsnorm.vx"), defines={"T": DTYPES["f16"], "N": 1000}, target="sm_90a",
+        aligned=dict.fromkeys(ARRAYS["rmsnorm"], True))  # fmt: skip
     assert made.ptx.count("st.global.v4") == 4

@@ -134,7 +134,7 @@ def test_machine_code(dtype, sizes, arch):
     assert tiles.spill_stores == tiles.spill_loads == 0 and tiles.registers <= 40
     body = next(part for part in c.ptx.split(".entry ")[1:] if part.startswith("k("))
     assert re.search(r"cp\.async\.ca\.shared\.global \[%r\d+\], \[%rd\d+\], 16", body) and "cp.async.wait_all" in body
-    whole = len(re.findall(r"st\.global\.v(4\.[a-z]32|2\.[a-z]64)", body))
+    whole = len(re.findall(r"st\.global\.v(4\.[a-z]32|2\.[a-z]64)", c.ptx))  # of what matrices of few rows take, too
     assert whole >= len(re.findall(r"vx_move<16>\(&y\[", c.cuda)) > 0, "stores of 16 bytes are whole"
 
 

@@ -265,10 +265,8 @@ class _Walk:
         elif inst.op == "load" and inst.operands[0].name in self.choices:
             self.chosen[result.name] = self.choices[inst.operands[0].name]
         elif inst.op in _RULES or inst.op in SCALAR_OPS:
-            operands = [x.dtype for x in inst.operands]
-            if all(d.is_int or d is BOOL for d in (*operands, result.dtype)):
-                f = self._arithmetic(inst, [self.form(x) for x in inst.operands])
-                if manageable(f):
+            if all(x.dtype.is_int or x.dtype is BOOL for x in (*inst.operands, result)):
+                if manageable(f := self._arithmetic(inst, [self.form(x) for x in inst.operands])):
                     self.forms[result.name] = f
 
     def _arithmetic(self, inst: Inst, args: list[Form]) -> Form:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from vxc.runtime.launch import check_overlap, check_writable, described, run_num
 from vxc.schedule import bind_plan, schedule
 from vxc.target import DEFAULT_ARCH
 
-_CALLER = 6  # frames from a warning to who called the kernel
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -42,8 +44,16 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
         results = _results(calls, given, seen, found, fit)
     for name, count in ((name, n) for name, n in found.unwritten.items() if name not in arrays):  # those given keep what they held
         few = f"{count:,} of {found[name].size:,} elements of `{name}`"
-        warnings.warn(f"{calls.recipe.name} stores nothing to {few}: they may hold anything", UnwrittenWarning, stacklevel=_CALLER)
+        warnings.warn(f"{calls.recipe.name} stores nothing to {few}: they may hold anything", UnwrittenWarning, stacklevel=_caller())
     return results
+
+
+def _caller() -> int:
+    """How many frames above the function that asks who called the package is, as `warnings.warn` counts them."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def copied(calls: Calls, given: Mapping[str, Any], device: int = 0) -> tuple[Any, ...]:
