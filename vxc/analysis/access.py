@@ -50,8 +50,7 @@ class LoopFact:
     @cached_property
     def is_rectangular(self) -> bool:
         """True where the bounds are the same in all iterations of the loops around it."""
-        indices = {loop.index for loop in self.outer}
-        return indices.isdisjoint(self.start.atoms()) and indices.isdisjoint(self.stop.atoms())
+        return {loop.index for loop in self.outer}.isdisjoint([*self.start.atoms(), *self.stop.atoms()])
 
     @cached_property
     def trips(self) -> int | None:
@@ -265,9 +264,9 @@ class _Walk:
         elif inst.op == "load" and inst.operands[0].name in self.choices:
             self.chosen[result.name] = self.choices[inst.operands[0].name]
         elif inst.op in _RULES or inst.op in SCALAR_OPS:
-            if all(x.dtype.is_int or x.dtype is BOOL for x in (*inst.operands, result)):
-                if manageable(f := self._arithmetic(inst, [self.form(x) for x in inst.operands])):
-                    self.forms[result.name] = f
+            whole = all(x.dtype.is_int or x.dtype is BOOL for x in (*inst.operands, result))
+            if whole and manageable(f := self._arithmetic(inst, [self.form(x) for x in inst.operands])):
+                self.forms[result.name] = f
 
     def _arithmetic(self, inst: Inst, args: list[Form]) -> Form:
         dtype = inst.result.dtype
