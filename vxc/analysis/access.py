@@ -205,7 +205,8 @@ class _Walk:
                 self.define(inst)
                 if isinstance(inst.result, Buffer):
                     self.levels[inst.result.name] = regions.parent[i]
-        return KernelFacts(self.kernel, tuple(found), tuple(loops), self.homes, self.outermost, self.extents, self.chosen, found, self.forms)
+        known = self.homes, self.outermost, self.extents, self.chosen
+        return KernelFacts(self.kernel, tuple(found), tuple(loops), *known, found, self.forms)
 
     def _chosen(self, cell: str, stores: list[tuple[int, Form]], regions: Regions, opener: int) -> None:
         """A cell that nothing but the two arms of one `if` beside its declaration store to is a `select` from there on."""
