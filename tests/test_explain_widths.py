@@ -165,7 +165,7 @@ CASES = {
     ),
     "calls": Case(
         "for calls where `x` or `y` begins at no multiple of 16 bytes", "y",
-        kernel("parallel i in N { y[i] = x[i] - max(x[i]); }", "x: f16[N, 1000], out y: f16[N, 1000]", "x = rand(f16, 64, 1000)"), "", "",
+        kernel("parallel i in N { y[i] = x[i] - max(x[i]); }", "x: f32[N, 1000], out y: f32[N, 1000]", "x = rand(f32, 64, 1000)"), "", "",
         options=("--dynamic",),
     ),
 }  # fmt: skip

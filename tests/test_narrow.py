@@ -18,7 +18,7 @@ from vxc.source import Source
 
 ROOT = Path(__file__).parent.parent
 WRITERS = [path for folder in ("analysis", "passes", "explain") for path in (ROOT / "vxc" / folder).glob("*.py")]
-KERNEL = "kernel k(x: f16[N, 1000], out y: f16[N, 1000]) { parallel i in N { y[i] = x[i] - max(x[i]); } }"
+KERNEL = "kernel k(x: f32[N, 1000], out y: f32[N, 1000]) { parallel i in N { y[i] = x[i] - max(x[i]); } }"
 
 
 @pytest.mark.parametrize("code", REASONS)
