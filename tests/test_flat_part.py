@@ -9,24 +9,15 @@ from flat_kernels import fault, grid, run
 from vxc.interp.flat_counters import Counters
 
 X = np.arange(300, dtype=np.float32)
-LOAD = """
+PLACES = """
 local @v: f32[4]
 %i: i64 = mul %t, 4
 %j: i64 = add %i, %s
 %m: i64 = mod %t, 4
 %n: i64 = add %m, 1
-move @v, 0, @x, %j, %n {HOW}
-move @y, %i, @v, 0 {width=4}
 """
-STORE = """
-local @v: f32[4]
-%i: i64 = mul %t, 4
-%j: i64 = add %i, %s
-%m: i64 = mod %t, 4
-%n: i64 = add %m, 1
-move @v, 0, @x, %i {width=4}
-move @y, %j, @v, 0, %n {HOW}
-"""
+LOAD = PLACES + "move @v, 0, @x, %j, %n {HOW}\nmove @y, %i, @v, 0 {width=4}\n"
+STORE = PLACES + "move @v, 0, @x, %i {width=4}\nmove @y, %j, @v, 0, %n {HOW}\n"
 BRANCH, STRAIGHT, ALIGNED = 'anywhere="branch", width=4', 'anywhere="straight", width=4', "width=4"
 
 
