@@ -67,7 +67,9 @@ class FakeDevices(FakeCuda):
         self.places[low] = (high, device, array)  # which keeps it: no other array gets its address
 
     def device_of(self, address):
-        found = [device for low, (high, device, _) in list(self.places.items()) if low <= address < high]
+        if address in self.places:
+            return self.places[address][1]
+        found = [device for low, (high, device, _) in self.places.copy().items() if low <= address < high]
         assert len(found) == 1, hex(address)
         return found[0]
 
