@@ -157,6 +157,7 @@ def test_tuning_is_measured_once_in_a_process_of_its_own(monkeypatch, tmp_path):
         ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
         ("README.md", "benching/starts.py", lambda: starts.markdown(recorded())),
         ("README.md", "gpu_check.py", lambda: gpu_check.markdown(json.loads(gpu_check.RECORD.read_text("utf-8")))),
+        ("README.md", "gpu_check.py --several", lambda: gpu_check.markdown_of_several(json.loads(gpu_check.SEVERAL.read_text("utf-8")))),
         ("README.md", "benching/tunings.py", lambda: tunings.markdown(recorded())),
         ("README.md", "ncu_rows.py", lambda: ncu_rows.markdown(ncu_rows.recorded_rows())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),
