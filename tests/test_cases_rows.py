@@ -58,7 +58,7 @@ def test_order_of_additions_is_what_is_written():
     assert [output(text.format(chunk), x=x).tolist() for chunk in (1, 2, 4)] == [[1.0], [2.0], [2.0]]
 
 
-@pytest.mark.parametrize("chunk", [4, 8, 16])
+@pytest.mark.parametrize("chunk", [3, 4, 8, 16])
 def test_long_dot_products_have_one_value(chunk):
     a, b = rng().standard_normal((2, 65537), np.float32)
     text = f"kernel k(a: f32[N], b: f32[N], out s: f32[2]) {{ @chunk({chunk}) parallel i in 1 {{ s[0] = dot(a, b); }} s[1] = dot(a, b); }}"
