@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, NoReturn
 
-from vxc.diag import Diagnostic, Label, VxcError, suggestion
+from vxc.diag import UNDEFINED, Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.foreign import TYPES
@@ -146,7 +146,7 @@ def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
     if found is UNKNOWN:
         raise VxcError(())
     names = [*at.scope.all_names(), "inf", "nan", "true", "false"]
-    hint = _look_alike(node.name, names) or suggestion(node.name, names, "define it with `let`, or make it a parameter")
+    hint = _look_alike(node.name, names) or suggestion(node.name, names, UNDEFINED)
     fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
 
 
