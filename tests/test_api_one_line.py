@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -273,3 +274,26 @@ def test_a_line_that_is_wrong_is_refused_where_it_is_written(signature, expressi
 def test_what_is_no_reduction_is_refused_where_it_is_written(op, way_out):
     with pytest.raises(vxc.CompileError, match=f"E0207.*there is no reduction `{op}`\n.*help: {way_out}"):
         vxc.reduction("x: f32 -> f32", "x", op)
+
+
+@pytest.mark.parametrize(
+    "made, arrays, said",
+    [
+        (lambda: vxc.elementwise("x: f32, n: i32 -> f32", "1.0 + x * n"), "fi", "E0203.*<elementwise>:1:7\n.*x \\* n\n.*`result`"),
+        (lambda: vxc.elementwise("x: f32 -> f32", "x + rellu(x)", name="f"), "f", "E0207.*<f>:1:5\n.*x \\+ rellu.x.\n.*`result`\n.*`gelu`"),
+        (lambda: vxc.elementwise("x: f32, y: f32 -> s: f32, d: f32", ("x + y", "x & y")), "ff", "E0203.*<elementwise>:1:1\n.*x & y\n.*`d`"),
+        (lambda: vxc.reduction("x: f32 -> f32", "abs(x) + zz", "max"), "f", "E0201.*<reduction>:1:10\n.*zz\n.*`result`\n.*declare it"),
+        (lambda: vxc.reduction("x: f32 -> f32", "abs(x) +\n  zz", axis=0), "f", "E0201.*<reduction>:2:3\n.*  zz\n.*`result`\n"),
+        (lambda: vxc.reduction("x: bool -> f32", "x", "sum"), "b", "E02.*<reduction>:1:1\n.*x\n.*`result`\n"),
+        (lambda: vxc.elementwise("x: f32 -> i32", "x"), "f", "E02.*<elementwise>:1:1\n.*x\n.*`result`\n"),
+    ],
+    ids=["types", "function", "second", "name", "lines", "reduced", "stored"],
+)
+def test_what_is_wrong_with_a_kernel_of_a_line_is_told_of_the_line(made, arrays, said):
+    kinds = {"f": np.float32, "i": np.int32, "b": np.bool_}
+    with pytest.raises(vxc.CompileError) as caught:
+        made()(*(np.ones((2, 3), kinds[a]) for a in arrays), device="cpu")
+    text = re.sub(r"\n +\|[^\n]*|\n +(?=-->)", "", str(caught.value))
+    assert re.search(said, text), text
+    (found,) = caught.value.diagnostics
+    assert found.source.text in ("1.0 + x * n", "x + rellu(x)", "x & y", "abs(x) + zz", "abs(x) +\n  zz", "x")

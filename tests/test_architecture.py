@@ -95,6 +95,7 @@ def test_only_optional_packages_are_imported_inside_functions():
         ("vxc.api.compiling", "vxc.api.building"),  # the compiler, of which a call that is in the cache has no need
         ("vxc.api.compiling", "vxc.driver"),  # the same, for type checkers
         ("vxc.api.calls", "vxc.driver"),
+        ("vxc.api.families", "vxc.driver"),
         ("vxc.api.ahead", "vxc.driver"),
         ("vxc.api.ahead", "vxc.api.shown"),  # remarks and printed IR
         ("vxc.api.dispatch", "vxc.api.host"),  # the interpreter

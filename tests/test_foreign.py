@@ -15,6 +15,7 @@ from vxc.source import Source
 EACH = "kernel k(x: f32[M, N], out y: f32[M, N]) { parallel i in M, j in N { %s } }"
 ROW = "kernel k(x: f32[M, N], out y: f32[M]) { parallel i in M { %s } }"
 HEAD = "kernel k(x: f32[N], out y: f32[N]) { %s }"
+ITEM = "%s kernel k(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }"
 PROGRAM = "kernel a(x: f32[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }\nprogram p(x: f32[N], out y: f32[N]) { %s }"
 
 # the text around, what is foreign, what the help says, and what compiles
@@ -40,6 +41,34 @@ ROWS = [
     (HEAD, "atomicAdd(y[0], 1.0);", "write `atomic_add(y[i], x);`", "parallel i in N { y[i] = x[i]; }"),
     ("kernel k(x: %s[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", "float", "write `f32`", "f32"),
     ("kernel k(x: %s[N], out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", "float16", "write `f16`", "f16"),
+    (HEAD, "parallel i in range(N) { y[i] = x[i]; }", "as in `i in N`, or `i in a..b`", "parallel i in 0..N { y[i] = x[i]; }"),
+    (HEAD, "atomicAdd(&y[0], 1.0);", "write `atomic_add(y[i], x);`, and no `&`", "parallel i in N { y[i] = x[i]; }"),
+    (HEAD, "let i = blockIdx.x; y[i] = x[i];", "no thread has a number: write `parallel i in N { }`", "parallel i in N { y[i] = x[i]; }"),
+    (HEAD, "let i = tl.program_id(0); y[i] = x[i];", "`grid i in N { }` for blocks", "grid i in N { y[i] = x[i]; }"),
+    (HEAD, "parallel i in x.shape[0] { y[i] = x[i]; }", "`N` of `x: f32[N]`", "parallel i in N { y[i] = x[i]; }"),
+    (HEAD, "parallel i in N: y[i] = x[i];", "a block stands in braces: write `{` here", "parallel i in N { y[i] = x[i]; }"),
+    (HEAD, "parallel i in N:\n y[i] = x[i]\n", "a block stands in braces: write `{` here", "parallel i in N { y[i] = x[i]; }"),
+    (ROW, "y[i] = x[i] @ x[i];", "write `dot(a, b)` for two rows", "y[i] = dot(x[i], x[i]);"),
+    (ROW, "y[i] = x[i].sum();", "nothing has members: write `sum(x)`", "y[i] = sum(x[i]);"),
+    (ROW, "y[i] = torch.mean(x[i]);", "write `sum(x) / (N as f32)`", "y[i] = sum(x[i]) / (N as f32);"),
+    (EACH, "y[i, j] = math.exp(x[i, j]);", "write `exp(..)`, with no module before it", "y[i, j] = exp(x[i, j]);"),
+    (EACH, "y[i, j] = x[i, j].to(f32);", "write `x as f32` to convert", "y[i, j] = x[i, j] as f32;"),
+    (EACH, "if True { y[i, j] = x[i, j]; }", "did you mean `true`?", "if true { y[i, j] = x[i, j]; }"),
+    (EACH, "y[i, j] = x[i, j] /* all */ + 1.0;", "write `#` before each line of a comment", "y[i, j] = x[i, j] # all\n + 1.0;"),
+    (EACH, "y[i, j] = x[i, j] \u2013 1.0;", "write `-`", "y[i, j] = x[i, j] - 1.0;"),
+    (ITEM, "/* one */", "write `#` before each line of a comment", "# one\n"),
+    (ITEM, "import torch\n", "kernels need no packages: remove it", ""),
+    (ITEM, "__global__ void f(float* x) { }", "write `kernel name(x: f32[N]", ""),
+    (ITEM, "@triton.jit\n", "write `kernel name(x: f32[N]", ""),
+    (ITEM, "def f(x):\n", "write `kernel`, or `fn` for what kernels call", ""),
+    ("kernel k%s { parallel i in N { y[i] = x[i]; } }", "(x: f32[N]) -> f32[N]", "a kernel returns nothing", "(x: f32[N], out y: f32[N])"),
+    *(("kernel k(x: %s, out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", wrong, help, "f32[N]") for wrong, help in (
+        ("f32[]", "name each dimension, as in `f32[N]`"), ("float[*]", "name each dimension, as in `f32[N]`"),
+        ("f32*", "there are no pointers"), ("*f32", "there are no pointers"), ("torch.float32[N]", "write `f32`"),
+    )),
+    *(("kernel k(%s, out y: f32[N]) { parallel i in N { y[i] = x[i]; } }", wrong, "a name comes before its type", "x: f32[N]") for wrong in
+      ("x", "float x[N]")),
+    ("kernel k<%s>(x: f32[B], out y: f32[B]) { parallel i in B { y[i] = x[i]; } }", "B: tl.constexpr", "`kernel k<BLOCK = 128>", "B = 8"),
 ]  # fmt: skip
 
 

@@ -154,6 +154,7 @@ def unwritable(path: str, error: OSError) -> VxcError:
 TAB, INDENT, WIDTH = 4, 4, 100  # columns: tab stops, indentation left standing, widest excerpt
 LONGEST = 400  # characters of a message: names and literals may be as long as they like
 LISTED = 8  # names that a message lists
+UNDEFINED = "define it with `let`, or make it a parameter"  # what to do about a name that nothing has
 _COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1;36m", "frame": "\033[1;34m", "bold": "\033[1m"}
 
 

@@ -9,7 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from vxc.api.compiling import Built, Specialiser, built, compiled, remembered
+from vxc.api.compiling import Built, built, compiled, remembered
 from vxc.api.devices import arch_of, cuda, device_of
 from vxc.api.libraries import Library, is_array, library_of, maker, ordinal, view
 from vxc.api.prepared import Extent, Out, Prepared
@@ -31,6 +31,7 @@ from vxc.target import target as target_of
 if TYPE_CHECKING:
     from vxc.driver import Compiled
 
+Specialise = Callable[[Mapping[str, ArrayView]], Specialisation]
 _OPTIONS = ("stream", "device")
 _LIMIT = 4096  # prepared calls of a kernel
 
@@ -71,8 +72,8 @@ class Calls:
     renamed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     apart = APART
 
-    def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialiser: Specialiser, target: str | None) -> None:
-        self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialiser, target
+    def __init__(self, recipe: Recipe, params: Sequence[Parameter], specialise: Specialise, target: str | None) -> None:
+        self.recipe, self.params, self.specialise, self.target = recipe, tuple(params), specialise, target
         self.names = frozenset(p.name for p in self.params)
         self.deciding: frozenset[str] = frozenset()  # scalars that are part of the key
         self._compiled: dict[tuple[Specialisation, str], Compiled] = {}

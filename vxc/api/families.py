@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,13 +21,17 @@ from vxc.api.dispatch import Dispatched
 from vxc.api.errors import WrongTypeError, expect, translated
 from vxc.api.kernels import Kernel
 from vxc.api.lines import Line
-from vxc.api.specialise import Recipe, dtype_of
+from vxc.api.specialise import Recipe, Specialisation, dtype_of
 from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DTYPES, DType
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
+if TYPE_CHECKING:
+    from vxc.driver import Compiled
+
+T = TypeVar("T")
 _NUMBER = (int, float, np.generic)
 _LIMIT = 4096  # remembered shapes of a kernel
 _AXIS, _KEEPDIMS, _OUT = "axis", "keepdims", "out"
@@ -54,6 +58,26 @@ def axes_of(axis: Any) -> tuple[int, ...] | None:
 def kept_of(keepdims: Any) -> bool:
     expect("`keepdims`", keepdims, (bool, np.bool_), "True or False")
     return bool(keepdims)
+
+
+class Member(Calls):
+    """The kernel of a line for arrays of one form. What is wrong with it is told of the line."""
+
+    def __init__(self, line: Line, form: Form, recipe: Recipe, target: str | None) -> None:
+        (kernel,), _ = signatures(recipe.source)
+        self._line, self._form, decide = line, form, Specialiser(recipe, kernel)
+        super().__init__(recipe, kernel.params, lambda views: self._told(decide, views), target)
+
+    def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
+        """As of any kernel."""
+        return self._told(super().compiled, specialisation, target)
+
+    def _told(self, function: Callable[..., T], *args: Any) -> T:
+        try:
+            return function(*args)
+        except VxcError as error:
+            error.diagnostics = tuple(self._line.written(d, self._form) if d.source is self.recipe.source else d for d in error.diagnostics)
+            raise
 
 
 class Family(Calls):
@@ -85,10 +109,8 @@ class Family(Calls):
 
     def _member(self, form: Form) -> Calls:
         if form not in self._members:
-            source = replace(self.recipe.source, text=self.line.text(form))
-            (kernel,), _ = signatures(source)
-            recipe = replace(self.recipe, source=source)
-            return self._members.setdefault(form, Calls(recipe, kernel.params, Specialiser(recipe, kernel), self.target))
+            recipe = replace(self.recipe, source=replace(self.recipe.source, text=self.line.text(form)))
+            return self._members.setdefault(form, Member(self.line, form, recipe, self.target))
         return self._members[form]
 
     def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vxc.api.broadcasting import (
     Form,
@@ -31,11 +32,11 @@ from vxc.api.broadcasting import (
 from vxc.api.compiling import expression
 from vxc.api.signatures import Parameter, Signature
 from vxc.api.specialise import dtype_of
-from vxc.diag import Diagnostic, VxcError, suggestion
+from vxc.diag import UNDEFINED, Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES
 from vxc.record import record
 from vxc.runtime.arrays import ArrayView
-from vxc.source import Source
+from vxc.source import Source, Span
 
 # Partial results of an axis that is not the last. The default of 4 deals a column to 4 threads: timed by hand on an H200, 8192 x 8192 f32
 # took .102 ms with it and .075 with 32, f16 .092 and .053 (torch .082 and .053, a copy of half of it .068 and .037), 1000 x 1000 f32 .018
@@ -60,12 +61,27 @@ class Expression:
 
     def at(self, places: Mapping[str, str]) -> str:
         """With other texts for these names."""
-        parts, done = [], 0
+        return "".join(text for text, _ in self._pieces(places))
+
+    def origin(self, places: Mapping[str, str], span: Span) -> Span:
+        """Where that which lies there in `at(places)` is written here: of what stands for a name, the name."""
+        start, end, done = len(self.text), 0, 0
+        for text, own in self._pieces(places):
+            verbatim, past = text == self.text[own.start : own.end], done + len(text)
+            if span.start < past and done < span.end:
+                start = min(start, own.start + (max(span.start - done, 0) if verbatim else 0))
+                end = own.end - (max(past - span.end, 0) if verbatim else 0)
+            done = past
+        return Span(min(start, end), end) if end else Span(len(self.text), len(self.text))
+
+    def _pieces(self, places: Mapping[str, str]) -> list[tuple[str, Span]]:
+        """The texts that `at` joins, and what each stands for."""
+        pieces, done = [], 0
         for start, end in self.names:
             name = self.text[start:end]
-            parts += [self.text[done:start], places.get(name, name)]
+            pieces += [(self.text[done:start], Span(done, start)), (places.get(name, name), Span(start, end))]
             done = end
-        return "".join([*parts, self.text[done:]])
+        return [*pieces, (self.text[done:], Span(done, len(self.text)))]
 
 
 @record
@@ -143,6 +159,34 @@ class Line:
 
     def text(self, form: Form) -> str:
         """The kernel for a form."""
+        head, statements, places, tail = self._parts(form)
+        return head + " ".join(before + one.at(places) + after for before, one, after in statements) + tail
+
+    def written(self, found: Diagnostic, form: Form) -> Diagnostic:
+        """A diagnostic of the kernel for a form as one of the expression that it is about."""
+        head, statements, places, _ = self._parts(form)
+        first = len(head)
+        for (before, one, after), (name, _) in zip(statements, self.outputs):
+            start, text = first + len(before), one.at(places)
+            last = start + len(text) + len(after)
+            if found.span and first <= found.span.start < last:
+                source = Source(f"<{self.name}>", one.text)
+
+                def own(span: Span, start=start, text=text, one=one) -> Span:
+                    inside = start <= span.start < start + len(text)
+                    return one.origin(places, Span(span.start - start, span.end - start)) if inside else Span(0, len(one.text))
+
+                near = tuple(Label(source, own(x.span), x.text) for x in found.secondary if first <= x.span.start < last)
+                notes = (*found.notes, f"this is the expression for `{name}`")
+                advice = found.help.replace(UNDEFINED, "declare it in the signature")
+                return replace(found, source=source, span=own(found.span), secondary=near, notes=notes, help=advice)
+            first = last + 1
+        return found
+
+    def _parts(self, form: Form) -> tuple[str, list[tuple[str, Expression, str]], dict[str, str], str]:
+        """Of the kernel for a form what stands before its statements; each of these as what is before and behind an expression; what
+        arrays are in these; and what ends the kernel.
+        """
         size, length, index = (self._free(letter) for letter in "NKi")
         kept = [at for at, reduced in enumerate(form.reduced) if not reduced]
         rows = [at for at, reduced in enumerate(form.reduced) if reduced]
@@ -153,15 +197,14 @@ class Line:
         params = [f"{name}: {kind}{_listed(over[name], sizes, '1') if name in over else ''}" for name, kind in self.inputs]
         params += [f"out {name}: {kind}{_listed(kept, sizes, '1')}" for name, kind in self.outputs]
         places = {name: f"{name}{_listed(along, indices, '0')}" for name, along in over.items()}
-        taken = {name: places[name] for name in self.arrays}
         apart = f"@chunk({COLUMN_CHUNK}) " if rows and not form.reduced[-1] else ""
-        values = (f"{apart}{self.op}({one.at(taken)})" if self.op else one.at(taken) for one in self.expressions)
-        lines = [f"{places[name]} = {value};" for (name, _), value in zip(self.outputs, values)]
+        before, after = (f"{apart}{self.op}(", ");") if self.op else ("", ";")
+        statements = [(f"{places[name]} = {before}", one, after) for (name, _), one in zip(self.outputs, self.expressions)]
         ranges = ", ".join(f"{indices[at]} in {sizes[at]}" for at in kept)
-        body = " ".join(lines)
         generics = ", ".join(f"{name}: dtype" for name in self.generics)
         head = f"kernel {self.name}{f'<{generics}>' if generics else ''}({', '.join(params)})"
-        return f"{head} {{\n    {f'parallel {ranges} {{ {body} }}' if ranges else body}\n}}\n"
+        taken = {name: places[name] for name in self.arrays}
+        return f"{head} {{\n    {f'parallel {ranges} {{ ' if ranges else ''}", statements, taken, f"{' }' if ranges else ''}\n}}\n"
 
     def _free(self, letter: str) -> str:
         """A beginning of names that are no others here."""

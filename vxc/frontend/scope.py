@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, NoReturn
 
-from vxc.diag import Diagnostic, Label, VxcError, suggestion
+from vxc.diag import UNDEFINED, Diagnostic, Label, VxcError, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.foreign import TYPES
@@ -145,17 +145,22 @@ def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
     """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
     if found is UNKNOWN:
         raise VxcError(())
-    names = [*at.scope.all_names(), "inf", "nan"]
-    hint = _look_alike(node.name, names) or suggestion(node.name, names, "define it with `let`, or make it a parameter")
+    names = [*at.scope.all_names(), "inf", "nan", "true", "false"]
+    hint = _look_alike(node.name, names) or suggestion(node.name, names, UNDEFINED)
     fail(at, "E0201", f"nothing is named `{node.name}` here", node, help=hint)
 
 
+_LATIN = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u03bd\u03bf\u0391\u0392\u0395\u0397\u039a\u039c\u039d"
+                       "\u039f\u03a1\u03a4\u03a7\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425",
+                       "aeopcyxijsvoABEHKMNOPTXABEKMHOPCTX")  # fmt: skip
+"""Cyrillic and Greek letters that look like Latin ones, which they become."""
+
+
 def _look_alike(name: str, known: Iterable[str]) -> str:
-    """A help line about a name that differs from this one only where one of the two is not ASCII, as Cyrillic `а` from `a`."""
+    """A help line about a name that differs from this one only by letters that look alike, as Cyrillic `\u0430` from `a`."""
     for other in known:
-        pairs = [(a, b) for a, b in zip(name, other) if a != b]
-        if len(name) == len(other) and pairs and not any(a.isascii() and b.isascii() for a, b in pairs):
-            (mine, theirs), *_ = pairs
+        if other != name and other.translate(_LATIN) == name.translate(_LATIN):
+            mine, theirs = next((a, b) for a, b in zip(name, other) if a != b)
             return f"there is `{other}`, with U+{ord(theirs):04X} where this has U+{ord(mine):04X}"
     return ""
 

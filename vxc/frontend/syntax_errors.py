@@ -14,7 +14,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.lexer import PatternStr, TerminalDef
 
 from vxc.frontend.build import RESERVED, Fault, at, reserved, stray_else
-from vxc.frontend.foreign import TOKENS, construct
+from vxc.frontend.foreign import TOKENS, construct, member
 from vxc.frontend.node import Attr, Node
 from vxc.frontend.syntax import String
 from vxc.record import record
@@ -117,6 +117,8 @@ def explain_character(error: UnexpectedCharacters, text: str) -> Fault:
         return Fault("E0105", f"`{number[0]}.` needs a digit after the point", span, help=f"write `{number[0]}.0`")
     if char == "." and (number := re.match(r"\.\d+", text[where : where + 20])):
         return Fault("E0105", f"`{number[0]}` needs a digit before the point", span, help=f"write `0{number[0]}`")
+    if char == ".":
+        return Fault("E0103", "`.` has no meaning here", span, help=member(text, where))
     shown = f"`{char}`" if char.isprintable() else f"U+{ord(char):04X}"
     instead = f"write {TOKENS[char]}" if char in TOKENS else "remove it"
     return Fault("E0103", f"{shown} has no meaning here", span, help=instead)
@@ -302,6 +304,8 @@ def _hint(stuck: Stuck) -> str:
     word = next((w for w in (stuck.token.value, last, last + stuck.token.value, spelt) if w in TOKENS), None)
     if word is not None:
         return f"write {TOKENS[word]} instead of `{word}`"
+    if stuck.expected == {":"}:
+        return "a name comes before its type, with `:` between, as in `x: f32[N]`"
     if stuck.token.value in (",", ";") and stuck.end in stuck.expected:
         return f"remove {stuck.found}; several expressions are texts of their own, as in ('x', 'x * x')"
     if stuck.token.value in _COMPARISONS and "||" in stuck.expected:
