@@ -10,11 +10,13 @@ import json
 import gpu_check
 import ncu_rows
 import pytest
+import reduce_sweep
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import launches, record, splitk, starts, table, tunings
+from benching import charts, launches, record, splitk, starts, table, tunings
 from benching.cases import CASES, FIRST_CALLS, LAUNCH, TUNINGS
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
+from reduce_sweep import ratios_of
 
 ROWS = [
     *rows_of(SUM, vxc=0.1, reference=0.0975, copy=0.09, torch=0.2, triton=0.1), *rows_of(SOFTMAX, vxc=0.4, copy=0.1, torch=0.3),
@@ -84,6 +86,17 @@ def test_the_chart_has_a_field_for_each_suite_and_in_it_a_group_for_each_case_th
         "runtime": [(RUNTIME.name, {"vxc": 1.0, "torch": 1.0})],
     }
     assert {*table.BARS, "copy"} == {impl for case in CASES for impl in case.impls}
+
+
+@pytest.mark.parametrize(
+    "path, shown",
+    [(table.PLOT, lambda: table.bars(recorded())), (reduce_sweep.RECORD.with_suffix(".png"), lambda: ratios_of(reduce_sweep.RECORD))],
+    ids=["bench", "reduce_sweep"],
+)
+def test_the_charts_are_of_the_records(path, shown):
+    """Else: `--plot` of the tool draws them."""
+    assert charts.drawn_from(path) == charts.digest(shown())
+    assert charts.digest({**shown(), "another": 1.0}) != charts.drawn_from(path)
 
 
 @pytest.mark.parametrize(
