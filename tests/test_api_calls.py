@@ -177,6 +177,21 @@ def test_bound_calls_repeat(torch, cuda):
             assert b() is y and (y.array == (value + 2 if text is SHIFT else value * 2 + 1)).all()
 
 
+def test_a_bound_program_repeats_without_the_full_way(torch, cuda, monkeypatch):
+    """Its workspace is that of the stream, in a capture one of the graph."""
+    chain, x, y = vxc.kernel(CHAIN), Tensor(floats(100)), Tensor(floats(100))
+    b = chain.bind(x, 2.0, y)
+    monkeypatch.setattr(chain._calls, "run", None)
+    for stream in (0, 7, 0, 7):
+        torch.stream = stream
+        y.array[:] = 0
+        assert b() is y and np.array_equal(y.array, x.array * 2 + 1)
+    assert [line for line in cuda.log if line.startswith("allocate")] == ["allocate 512 on 0", "allocate 512 on 7"]
+    cuda.captured.add(7)
+    b()
+    assert cuda.log[-4:] == ["allocate 512 on 7", "scale x1 on 7", "shift x1 on 7", "free on 7"]
+
+
 def test_numpy_arrays_are_copied_or_interpreted(cuda):
     k = vxc.kernel(SHIFT)
     x = floats(10)

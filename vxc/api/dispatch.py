@@ -155,7 +155,7 @@ def result(outs: Sequence[Any]) -> Any:
 
 
 def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
-    """A function that repeats a call, on its stream where that is `fixed`, with a slot of its own, which nobody writes any more."""
+    """A function that repeats a call, on its stream where that is `fixed`."""
     prepared, device, outs, library = call.prepared, call.device, result(call.outs), call.library
     module = library.imported if library else None
     stream = library.stream(module) if library and not fixed else {device: call.stream}.__getitem__  # which costs less than a lambda
@@ -166,13 +166,9 @@ def bound(calls: Calls, call: Checked, *, fixed: bool) -> Callable[[], Any]:
             calls.run(replace(call, stream=stream(device)))
             return outs
 
-    step = prepared.single
-    if step is None or call.producers:
+    if call.producers:
         return untraced(in_full)
-    enqueue = cuda().raw_launch()
-    slot = prepared.slot()
-    prepared.pack(slot[0], 0, *call.values)
-    launches = ByStream(lambda queue: partial(enqueue, step.configs[queue], step.function, slot[1], None))
+    launches = ByStream(prepared.repeated(call.values))
     queue, launch, one = call.stream, launches[call.stream], device_count(cuda()) == 1
 
     def elsewhere() -> Any:

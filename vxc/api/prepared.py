@@ -13,9 +13,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from vxc.api.workspaces import workspaces
+from vxc.api.workspaces import packed_together, workspaces
 from vxc.binding import ArrayParam, signature
 from vxc.cuda.names import kernel_symbol
 from vxc.cuda.nvrtc import Binary
@@ -94,7 +95,8 @@ class Prepared:
         self.device, self.extents, self.outs = device, tuple(extents), tuple(outs)
         self.params, self.arrays, self.deciding = signature(plan.params), plan.buffers, deciding_scalars(plan)
         self.declared = {p.name: p for p in self.params if isinstance(p, ArrayParam)}
-        self._enqueue, self._cuda, self._sizes = cuda.raw_launch(), cuda, [w.nbytes for w in calls.workspaces]
+        self._enqueue, self._cuda, self._spaces = cuda.raw_launch(), cuda, workspaces(cuda, device)
+        self._offsets, self._held = packed_together([w.nbytes for w in calls.workspaces])
         layout = _Layout(plan, calls)
         self.pack = struct.Struct(layout.format).pack_into
         self._image, self._tables = layout.image(), layout.tables
@@ -102,7 +104,7 @@ class Prepared:
         launches = [(launch, table) for launch, table in zip(calls.launches, layout.starts) if launch.grid]  # one over no blocks is none
         self.steps = tuple(self._step(cuda, binary, launch) for launch, _ in launches)
         self._starts = [start for _, start in launches]
-        self.single = self.steps[0] if len(self.steps) == 1 and not self._sizes else None
+        self.single = self.steps[0] if len(self.steps) == 1 and not self._offsets else None
 
     def _step(self, cuda: Driver, binary: Binary, launch: Launch) -> Step:
         shared = launch.kernel.attr("shared_bytes", 0)
@@ -126,10 +128,20 @@ class Prepared:
         Gives 0, the status of the first launch if that failed, or None for a scalar that does not fit. Raises `VxcError` E0604
         for a later launch that failed.
         """
-        if not self._sizes:
+        if not self._offsets:
             return self._launch(values, stream)
-        with workspaces(self._cuda, self.device).held(self._sizes, stream) as addresses:
-            return self._launch((*values, *addresses), stream)
+        with self._spaces.held(self._held, stream) as address:
+            return self._launch((*values, *(address + offset for offset in self._offsets)), stream)
+
+    def repeated(self, values: Sequence[Any]) -> Callable[[int], Callable[[], Any]]:
+        """What gives, for a stream, a function that does the call with these values, as `run`; one launch without workspaces has a slot of
+        its own, which nobody writes any more.
+        """
+        if self.single is None:
+            return lambda stream: partial(self.run, values, stream)
+        step, (memory, table) = self.single, self.slot()
+        self.pack(memory, 0, *values)
+        return lambda stream: partial(self._enqueue, step.configs[stream], step.function, table, None)
 
     def _launch(self, values: Sequence[Any], stream: int) -> Any:
         slot = self.slots.pop() if self.slots else self.slot()

@@ -30,22 +30,21 @@ class Workspaces:
         self._lock = Lock()
 
     @contextmanager
-    def held(self, sizes: Sequence[int], stream: int) -> Iterator[list[int]]:
-        """Addresses of memory of so many bytes each, for what is put on the stream within."""
-        offsets, total = _packed(sizes)
+    def held(self, nbytes: int, stream: int) -> Iterator[int]:
+        """The address of so many bytes, for what is put on the stream within."""
         if self._cuda.capturing(stream):
-            address = self._cuda.allocate_async(total, stream)
+            address = self._cuda.allocate_async(nbytes, stream)
             try:
-                yield [address + offset for offset in offsets]
+                yield address
             finally:
                 self._cuda.free_async(address, stream)
             return
         with self._lock:
             block = self._blocks.setdefault(self._cuda.stream_id(stream), _Block())
         with block.lock:
-            if block.nbytes < total:
-                self._grow(block, total, stream)
-            yield [block.address + offset for offset in offsets]
+            if block.nbytes < nbytes:
+                self._grow(block, nbytes, stream)
+            yield block.address
 
     def _grow(self, block: _Block, nbytes: int, stream: int) -> None:
         if block.nbytes:
@@ -54,7 +53,7 @@ class Workspaces:
         block.address, block.nbytes = self._cuda.allocate_async(nbytes, stream), nbytes
 
 
-def _packed(sizes: Sequence[int]) -> tuple[list[int], int]:
+def packed_together(sizes: Sequence[int]) -> tuple[list[int], int]:
     """Where each begins, and how much all take."""
     offsets, at = [], 0
     for size in sizes:
