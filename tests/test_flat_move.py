@@ -102,6 +102,32 @@ def test_how_far_ahead_a_multiple_is():
         assert got.tolist() == [next(k for k in range(4) if (base + 4 * (t - 40 + k)) % 16 == 0) for t in range(64)]
 
 
+STORE = """
+%r: bool = lt %t, 32
+if %r
+  %i: i64 = mul %t, 8
+  local @v: u8[8]
+  move @v, 0, @x, %i {width=8}
+  move @y, %i, @v, 0 {anywhere="branch", width=8}
+end
+"""
+
+
+@pytest.mark.parametrize("base, wanted", [
+    (0, {8: 32}),
+    (4, {4: 64}),
+    (1, {1: 64, 2: 32, 4: 32}),  # 1, 2, 4 and 1 bytes
+    (2, {2: 64, 4: 32}),
+    (7, {1: 64, 2: 32, 4: 32}),  # 1, 4, 2 and 1 bytes
+])  # fmt: skip
+def test_stores_between_words_are_words_and_their_ends(base, wanted):
+    counters = Counters()
+    text = grid("1", "@x: u8[256] in, @y: u8[256] out", "@x, @y", STORE)
+    x = np.arange(256, dtype=np.uint8)
+    np.testing.assert_array_equal(run(text, {"x": x}, bases={"y": base}, counters=counters)["y"], x)
+    assert {size: count.threads for (_, _, name, size), count in counters.accesses.items() if name == "y"} == wanted
+
+
 def test_a_vector_access_is_one_request_of_whole_sectors():
     counters = Counters()
     run(MOVING, {"x": X}, {"s": 4}, counters=counters)

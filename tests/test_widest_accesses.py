@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.width_oracle import Group, Trace
+from tests.width_oracle import WORD, Group, Trace
 from vxc.diff import first_difference
 from vxc.driver import Compiled, compile
 from vxc.interp.ast_interp import run_ast
@@ -96,14 +96,6 @@ def common(call: Call, group: Group) -> int:
     return min(group.widest, gcd(call.n, call.vector) * group.size)
 
 
-def kept(call: Call, g: Group) -> bool:
-    """Words stored to rows whose length only the call knows, or of several runs of less than a vector, where an array begins elsewhere."""
-    run = gcd(call.n, call.vector)
-    several = 1 < run < call.n < call.vector if call.known else run == call.vector
-    elsewhere = any(base % (run * size) for base, size in zip(call.bases.values(), call.sizes.values()))
-    return call.form.kind == "kept" and g.mode == "w" and g.size >= 4 and not call.aligned and several and elsewhere
-
-
 def rest(call: Call, g: Group) -> bool:
     whole = call.form.kind == "kept" and call.known and g.count == call.n
     return call.vector <= FEW and g.count < call.vector and call.form.kind != "flat" and not whole
@@ -119,12 +111,6 @@ def in_turns(call: Call, g: Group) -> bool:
 
 
 SHORT = (
-    Short(
-        kept,
-        element,
-        "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
-        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax would spill 12 bytes on sm_80)",
-    ),
     Short(
         rest,
         element,
@@ -149,9 +135,11 @@ SHORT = (
 
 def judge(call: Call, groups: list[Group]) -> None:
     for g in groups:
-        short = next((s for s in SHORT if s.where(call, g)), None)
+        short = next((s for s in SHORT if s.where(call, g) and s.bytes(call, g) < g.widest), None)
         expected = short.bytes(call, g) if short else g.widest
-        assert (g.held or g.fewest) and not short or g.filled and g.width == expected, (call, g)
+        halves = g.widest < WORD and g.mode == "w" and g.count == call.vector and call.form.kind == "kept" and not call.known
+        wide = g.words or g.filled and g.width == expected and not halves
+        assert (g.held or g.fewest) and not short or wide, (call, g)
     whole = {(g.array, (g.address - call.bases[g.array]) // g.size) for g in groups if g.count == taken(call)}
     assert whole == set(complete(call)), call
 

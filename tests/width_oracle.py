@@ -17,6 +17,7 @@ import numpy as np
 from vxc.interp.flat_counters import Counters
 
 WIDTHS = (16, 8, 4, 2, 1)  # bytes of an access
+WORD = 4  # of a register
 
 Place = tuple[str, int]  # kernel, position of the instruction
 
@@ -57,9 +58,20 @@ class Group(NamedTuple):
         least = {self.end: 0}  # accesses that fill what is from an address on
         for at in reversed(range(self.address, self.end)):
             least[at] = 1 + min(least[at + w] for w in WIDTHS if at % w == 0 and at + w in least)
+        return self.fits and len(self.got) == least[self.address]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the accesses fill it, each byte once, each at a multiple of itself."""
         ends = [self.address, *(at + size for at, size in self.got)]
-        fits = [at for at, _ in self.got] == ends[:-1] and all(at % size == 0 for at, size in self.got)
-        return fits and ends[-1] == self.end and len(self.got) == least[self.address]
+        return [at for at, _ in self.got] == ends[:-1] and all(at % size == 0 for at, size in self.got) and ends[-1] == self.end
+
+    @property
+    def words(self) -> bool:
+        """Whether all words in it go as words, if it has any, and it has parts of words at both ends."""
+        first, last = -(-self.address // WORD) * WORD, self.end // WORD * WORD
+        inside = {(at, WORD) for at in range(first, last, WORD)}
+        return self.fits and self.address < first < last < self.end and inside <= {*self.got}
 
     @property
     def held(self) -> bool:

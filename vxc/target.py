@@ -14,6 +14,7 @@ DEFAULT_ARCH = "sm_90a"
 
 WARP = 32
 VECTOR = 16  # bytes of the widest access
+WORD = 4  # bytes of a register
 MAX_THREADS_PER_BLOCK = 1024
 MAX_REGISTERS_PER_THREAD = 255
 LEAST_REGISTER_CAP = 24  # below it ptxas takes the least of the ABI, which is this (nvcc manual, --maxrregcount)

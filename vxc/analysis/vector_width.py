@@ -11,12 +11,12 @@ goes:
   certain dimensions divisible. Of an array with `align` (`vxc.ir.alignment`) that is known, and nothing is tested; of others nothing is
   assumed: `divides` and `aligned` are for the kernel to test.
 - Where the test fails, what is dealt out, and what is stored goes by its address (`branch`): in the widest accesses of 16, 8, 4, 2 or 1
-  bytes that it is a multiple of. Lanes at other places modulo a width would take turns: such a run is no wider than what is alike in a
-  quarter of a warp at least.
+  bytes that it is a multiple of; stores between two words by words, and what is less at both ends. Lanes at other places modulo a width
+  would take turns: such a run is no wider than what is alike in a quarter of a warp at least.
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests, and
   for rows that a thread keeps, where tests fail. A loop that computes with such a row, and what it loads besides, stays as it is there: the
-  row's registers are the kernel's limit (flash_splitk would take 107 for 80); so do stores of words (softmax would spill on sm_80).
+  row's registers are the kernel's limit (flash_splitk would take 107 for 80).
 - Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
   needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
   .172; of 8192 f16 .118 and .079.

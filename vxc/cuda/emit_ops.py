@@ -154,14 +154,14 @@ def _move(body: Body, at: int, inst: Inst) -> None:
         body.write(f"vx_load_held<{each}>({place}, {at});")
         return
     offsets = [body.placed(buffer, bare(body.short(x))) for buffer, x in ((to, index), (source, start))]
-    if size > 4 and to.space in GLOBAL:
+    if size > 4 and to.space in GLOBAL and not inst.attr("anywhere"):
         offsets[0] = f"vx_whole({offsets[0]})"
     places = [f"&{body.names.of(buffer.name)}[{offset}]" for buffer, offset in zip((to, source), offsets)]
     function = f"{MOVES[inst.op]}<{size}>"
     anywhere = inst.attr("anywhere")
     if anywhere not in (None, "line"):
         load = f"vx_load_straight<{size}>" if anywhere == "straight" else f"vx_load_branch<{size}, {each}>"
-        function = load if to.space == "local" else f"vx_store_anywhere<{size}, {each}>"
+        function = load if to.space == "local" else f"vx_store_{'part_' * bool(part)}anywhere<{size}, {each}>"
     if part and (anywhere or source.space == "local"):
         function = function if anywhere else f"vx_store_part<{size}, {each}>"
         places.append(f"(int){body.text(part[0])} * {each}")

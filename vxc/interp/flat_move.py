@@ -14,6 +14,7 @@ from vxc.interp.flat_machine import Machine, Step
 from vxc.interp.flat_memory import Memory, active, check_written, own, watch
 from vxc.interp.flat_part import move_part
 from vxc.ir.ops import HELP
+from vxc.target import WORD
 
 
 class Started(NamedTuple):
@@ -65,10 +66,11 @@ def _read(m: Machine, step: Step) -> tuple[Memory, np.ndarray, list[np.ndarray]]
         return target, _place(m, step, target, m.get(step.args[1]), width), _vector(m, step, source, width, anywhere == "line")
     to, start = (_place(m, step, memory, m.get(step.args[at]), width) for memory, at in ((target, 1), (source, 3)))
     if m.counters is not None:
-        counts = {"branch": _count_pieces, "straight": _count_vectors if target.space == "local" else _count_pieces}
-        for memory, first, mode in ((target, to, "w"), (source, start, "r")):
+        loads = {"branch": _count_pieces, "straight": _count_vectors}.get(anywhere, m.counters.access)
+        stores = _count_words if anywhere else m.counters.access
+        for memory, first, mode, count in ((target, to, "w", stores), (source, start, "r", loads)):
             m.counters.touch(m, memory, first, mode, width)
-            counts.get(anywhere if memory.space != "local" else None, m.counters.access)(m, step, memory, first, width)
+            (count if memory.space != "local" else m.counters.access)(m, step, memory, first, width)
     elements = np.add.outer(np.arange(width), start)
     for k in range(width) if source.written is not None and not source.written.take(elements).all() else ():
         check_written(m, step, source, elements[k])
@@ -128,6 +130,22 @@ def _count_pieces(m: Machine, step: Step, memory: Memory, first: np.ndarray, wid
         m.mask = both(running, lanes(widths == piece))
         for k in range(0, width, piece) if m.mask is not False else ():
             m.counters.access(m, step, memory, first + k, piece)
+    m.mask = running
+
+
+def _count_words(m: Machine, step: Step, memory: Memory, first: np.ndarray, width: int) -> None:
+    """Count the same, but where that would be less than words, words and what is in front of the first and behind the last."""
+    size, running = memory.dtype.bytes, m.mask
+    most = np.maximum(np.gcd(memory.base + first * size, width * size), min(WORD, width * size)) // size
+    ahead = first
+    for k in range(width):
+        at, left = first + k, width - k
+        widths = np.minimum(np.gcd(memory.base + at * size, width * size) // size, np.minimum(most, 1 << left.bit_length() - 1))
+        for piece in (width >> k for k in range(width.bit_length())):
+            m.mask = both(running, lanes((at == ahead) & (widths == piece)))
+            if m.mask is not False:
+                m.counters.access(m, step, memory, at, piece)
+        ahead = np.where(at == ahead, at + widths, ahead)
     m.mask = running
 
 

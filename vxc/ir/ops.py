@@ -151,7 +151,8 @@ _ROWS = [
           (THREAD,), access="w,r",
           doc="Copy `width` elements that follow one another in memory, as one access of 1, 2, 4, 8 or 16 bytes aligned to its size, from "
           "the second buffer to the first, one of which is local; the indices count elements in memory order. With `anywhere`, the place "
-          "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows; "
+          "in global memory need not be aligned so: it takes as many accesses as its address makes necessary, all as wide as that allows, "
+          "but a store to a place between two words takes words, and what is less in front of the first and behind the last; "
           "`straight`, a load takes the one or two aligned vectors that hold it, and a shift, which is more registers but no branch; "
           "`line`, it begins at a multiple of its size, and elements in front of the array or behind it among them are anything; `held`, "
           "such elements are anything, too, and it takes those of the aligned vectors that have one of the array's. With a "

@@ -148,9 +148,37 @@ template <int bytes, int unit> __device__ __forceinline__ void vx_store_pieces(c
   }
 }
 
+// store so many bytes, elements of `size` bytes, to a place between two words: words, and in front of them and behind what is less
+template <int bytes, int size> __device__ __forceinline__ void vx_store_between(char* to, const unsigned int* words) {
+  const unsigned int past = size == 2 ? 2u : (unsigned int)(unsigned long long)to & 3u, last = words[bytes / 4 - 1];
+  if (past & 1) *(unsigned char*)to = (unsigned char)words[0];
+  if (past < 3) *(unsigned short*)(to + (past & 1)) = (unsigned short)(words[0] >> (past & 1) * 8);
+  #pragma unroll
+  for (int k = 0; k < bytes / 4 - 1; ++k) {
+    *(unsigned int*)(to + (4 - past) + k * 4) = __funnelshift_r(words[k], words[k + 1], (4 - past) * 8);
+  }
+  if (past & 2) *(unsigned short*)(to + bytes - past) = (unsigned short)(last >> (4 - past) * 8);
+  if (past & 1) *(unsigned char*)(to + bytes - 1) = (unsigned char)(last >> 24);
+}
+
+// copy so many bytes, elements of `size` bytes, from an array of the thread to any place, in accesses as wide as that allows, or in words
+// and two ends
+template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from) {
+  __align__(16) unsigned int words[4];
+  char* place = (char*)to;
+  const unsigned int past = (unsigned int)(unsigned long long)to & (bytes - 1u);
+  vx_move<bytes>(words, from);
+  if (vx_suits<bytes, size, 16>(past)) vx_store_pieces<bytes, 16>(place, words);
+  else if (vx_suits<bytes, size, 8>(past)) vx_store_pieces<bytes, 8>(place, words);
+  else if (vx_suits<bytes, size, 4>(past)) vx_store_pieces<bytes, 4>(place, words);
+  else if (bytes > 2) vx_store_between<bytes, size>(place, words);
+  else if (vx_suits<bytes, size, 2>(past)) vx_store_pieces<bytes, 2>(place, words);
+  else vx_store_pieces<bytes, 1>(place, words);
+}
+
 // copy the first `left` of so many bytes from an array of the thread to any place, in accesses as wide as that and the number allow, of
 // `size` bytes at least
-template <int bytes, int size> __device__ __forceinline__ void vx_store_anywhere(void* to, const void* from, int left = bytes) {
+template <int bytes, int size> __device__ __forceinline__ void vx_store_part_anywhere(void* to, const void* from, int left) {
   __align__(16) unsigned int words[4];
   char* place = (char*)to;
   const unsigned int past = ((unsigned int)(unsigned long long)to | left) & (bytes - 1u);
