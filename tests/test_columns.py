@@ -123,7 +123,7 @@ def test_which_loops_go_along_columns(params, body, sizes, across):
     agree(made, {name: values(shape, "f32", at) for at, (name, shape) in enumerate(zip("xs", shapes))})
 
 
-SECTORS = [("f64", 8), ("f32", 4), ("f16", 2)]
+SECTORS = [("f64", 8), ("f32", 4), ("f16", 4), ("u8", 4)]
 
 
 @pytest.mark.parametrize("dtype, sectors", SECTORS)

@@ -302,7 +302,8 @@ def test_bad_input_in_the_file():
 @pytest.mark.parametrize("threads, most", [(128, 255), (512, 128), (1024, 64)])
 def test_how_many_registers_a_block_leaves_to_each_thread(tmp_path, threads, most):
     file = tmp_path / "k.vx"
-    file.write_text(f"kernel k(out y: f32[1024]) {{ @threads({threads}) grid b in 1 {{ parallel i in 1024 {{ y[i] = 1.0; }} }} }}\nexample k();\n")
+    body = f"@threads({threads}) grid b in 1 {{ parallel i in 1024 {{ y[i] = 1.0; }} }}"
+    file.write_text(f"kernel k(out y: f32[1024]) {{ {body} }}\nexample k();\n")
     assert launch(file)["resources"]["register_limit"] == most
     assert f"a thread (at most {most})" in vxc("explain", file).out
 

@@ -45,7 +45,8 @@ def _registers(x: Launch) -> str:
         return ""
     spilled = f"{used.spill_bytes} bytes spilled to memory" if used.spill_bytes else "nothing spilled"
     stack = f", {used.stack_bytes:,} bytes of stack" if used.stack_bytes else ""
-    return f"{used.registers} a thread (at most {used.register_limit}), {spilled}{stack}; {used.shared_bytes:,} bytes of shared memory a block"
+    registers = f"{used.registers} a thread (at most {used.register_limit})"
+    return f"{registers}, {spilled}{stack}; {used.shared_bytes:,} bytes of shared memory a block"
 
 
 def _occupancy(x: Launch) -> str:

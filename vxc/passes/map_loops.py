@@ -40,6 +40,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
+from vxc.passes.column_runs import Runs
 from vxc.passes.columns import Columns, along, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
@@ -60,17 +61,18 @@ MORE: Reason = ("more-work",)
 def run(plan: Plan, context: Context) -> Plan:
     def of(site: Site) -> Iterator[Launched]:
         nest = nest_of(site.kernel)
-        kernel = map_kernel(site.kernel, nest, context)
-        yield kernel, _grid(site, nest, kernel.attr("rows"))
+        columns = columns_of(site.kernel, nest)
+        kernel = map_kernel(site.kernel, nest, columns, context)
+        yield kernel, _grid(site, nest, kernel.attr("rows"), columns.runs if isinstance(columns, Columns) else None)
 
     return each_launch(plan, of)
 
 
-def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
+def map_kernel(kernel: Kernel, nest: Nest, columns: Columns | str | None, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = _block(nest)
-    columns = columns_of(kernel, nest)
     across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
+    one_run = True if across and columns.runs else None
     nest = columns.ordered(nest) if isinstance(columns, Columns) else along(kernel, nest)
     group = columns.lanes if across else _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
@@ -87,8 +89,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many), "columns": across}
-        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
+        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", columns=across, one_run=one_run, **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
@@ -293,9 +295,12 @@ def _team(regions: Regions, loop: int) -> int:
     return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
-def _grid(site: Site, nest: Nest, rows: int) -> Scalar:
+def _grid(site: Site, nest: Nest, rows: int, runs: Runs | None) -> Scalar:
     """The number of blocks, computed in the plan from the launch's arguments."""
-    total = trips(site.b, nest.loops[0], site.outside(nest), dimensions(site.kernel))
+    outside = site.outside(nest)
+    total = trips(site.b, nest.loops[0], outside, dimensions(site.kernel))
+    if runs is not None:
+        return site.b.emit("mul", site.b.emit("floordiv", total, outside(runs.extent)), site.b.emit("ceildiv", outside(runs.extent), rows))
     return total if rows == 1 else site.b.emit("ceildiv", total, rows)
 
 
