@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import repeat
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_an_axis_is_given_once_and_so_is_each_value():
     "options, said",
     [
         ({"B": b"ab"}, "axis `B` is given b'ab'"),
-        *[({"rounds": value}, f"`rounds` is {value!r}; give an int of 1 or more") for value in (0, -1, 1.5, "a", True, None)],
+        *[({"rounds": value}, f"`rounds` is {value!r}; give an int from 1 to 10,000") for value in (0, -1, 10_001, 1.5, "a", True, None)],
         *[({"seconds": value}, f"`seconds` is {value!r}; give a number") for value in ("a", -1, float("nan"), True, None)],
         ({"seconds": 10**400}, "`seconds` is 1000"),
         ({"reference": 3}, "`reference` is 3; give a function"),
@@ -175,6 +176,19 @@ def test_names_that_no_file_can_have(path):
     for taken in (given().load, lambda path: given(record=path)):
         with refused("cannot read .*: ", "E0710"):
             taken(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_a_record_is_a_file(make, tmp_path):
+    make(path := tmp_path / "record.json")
+    for taken in (given().load, lambda path: given(record=path)):
+        with refused("cannot read .*record.json: it is no file; give a file that `export` of a tuned kernel wrote", "E0710"):
+            taken(path)
+
+
+def test_a_constraint_without_axes():
+    with refused("the constraint `1 // 0` fails with ZeroDivisionError"):
+        vxc.autotune(given()._kernel, where="1 // 0")
 
 
 # ---- the reference ---------------------------------------------------------------------------------------------------

@@ -101,6 +101,14 @@ def test_how_arrays_lie_is_known_to_the_kernel():
     assert neither.status == 2 and "the value of `x`, `16`, is neither true nor false" in neither.err
 
 
+@pytest.mark.parametrize("form", ["cuda", "ptx"])
+def test_a_kernel_that_launches_nothing_says_so(form):
+    none, some = (vxc("compile", SAMPLES / "add.vx", "-D", f"N={n}", "--emit", form) for n in (0, 4))
+    said = "note: add launches nothing: none of what it writes has elements\n"
+    assert none.status == 0 and said in none.err and "z[" not in none.out
+    assert some.status == 0 and said not in some.err
+
+
 def test_a_reduce_chunk_of_0_is_a_whole_row():
     args = ("compile", SAMPLES / "rowsum.vx", "--emit", "ir", "--reduce-chunk", "0")
     assert re.search(r"order=\[4, 0, \d+, \d+\]", vxc(*args, "-D", "N=64").out)

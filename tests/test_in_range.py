@@ -55,6 +55,9 @@ SHOWN = {
     "argmax": "parallel i in M { if K > 0 && i < N { let k = argmax(z[i]); y[i] = z[i, k]; } }",
     "tile": "grid b in ceildiv(N, 64) { shared s: f32[64]; copy(x[b*64 :+ 64], s); copy(s, y[b*64 :+ 64]); }",
     "row": "parallel i in M { if i < N { y[i] = sum(z[i]); } }",
+    "rest of a row": "parallel i in M { if i < N { y[i] = sum(z[i, 3:K]) + max(z[i, 2:]); } }",
+    "suffix": "parallel i in N { y[i] = sum(x[i:N]); }",
+    "one of two": "serial i in 2..max(N, 2) { y[i] = x[i]; } serial i in 3..max(5, N) - 1 { if N > 3 { y[i - 1] = x[3]; } }",
 }
 OPEN = {
     # name: (body, what the first is: below 0, past the end, sizes and index found)
@@ -64,6 +67,7 @@ OPEN = {
     "wrong guard": ("parallel i in N { if i < M { y[i] = z[i, i]; } }", False, True, ({"N": 2, "M": 2, "K": 1}, 1)),
     "one arm": ("parallel i in N { if i == 0 || n > 0 { y[i] = x[i+1]; } }", False, True, ({"N": 1, "n": 0}, 1)),
     "scalar": ("parallel i in N { if n < N { y[i] = x[n]; } }", True, False, None),
+    "larger of two": ("serial i in 0..max(N, 2) { y[i] = 0.0; }", False, True, ({"N": 1}, 1)),
     "data": ("parallel i in M { if i < N { y[i] = x[at[i]]; } }", True, True, None),
     "bits": ("parallel i in M { y[small[i]] = 0.0; }", False, True, None),
     "argmax": ("parallel i in M { if i < N { let k = argmax(z[i]); y[i] = z[i, k]; } }", True, False, None),

@@ -252,6 +252,12 @@ def there_are(names: Iterable[str]) -> str:
     return f"there {'are' if len(given) > 1 else 'is'} {listed(given) or 'none'}"
 
 
+def count(n: int | str, what: str) -> str:
+    """`1 row`, `2,000 rows`, `N rows`: a number, or the text of one, and a noun."""
+    shown = n if isinstance(n, str) else f"{n:,}"
+    return f"{shown} {what}" if shown == "1" else f"{shown} {what}s"
+
+
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A help line naming what was probably meant."""
     from difflib import get_close_matches  # once something is wrong

@@ -17,7 +17,7 @@ import numpy as np
 
 from vxc.analysis.access import Access, KernelFacts, LoopFact
 from vxc.analysis.concrete import TooLarge, Work, enumerable, evaluate_form, executions_of, free_symbols, instances
-from vxc.analysis.forms import Atom, Form, Unknown, form
+from vxc.analysis.forms import Atom, Call, Form, Unknown, form
 from vxc.analysis.proof import DEPTHS, QUICK, Facts, proved, said, with_sizes
 from vxc.analysis.ranges import Ranges
 from vxc.analysis.sweeps import Numbering
@@ -109,8 +109,22 @@ def _given(facts: KernelFacts, loops: Sequence[LoopFact], guards: Guards, known:
 def _by_loop(loop: LoopFact) -> tuple[Form, ...]:
     step, index = loop.step.value or 0, form(loop.index)
     if step > 0:
-        return loop.stop - 1 - index, index - loop.start, loop.stop - 1 - loop.start
+        stop = _of_one_that_runs(loop.stop, loop.start)
+        return stop - 1 - index, index - loop.start, stop - 1 - loop.start
     return (loop.start - index, index - loop.stop - 1) if step < 0 else ()
+
+
+def _of_one_that_runs(stop: Form, start: Form) -> Form:
+    """The stop of a loop that counts up and runs: a maximum is none of its operands at which the loop would not, as in `x[1:N]`, of
+    which there are max(N, 1) - 1.
+    """
+    for u in stop.unknowns:
+        if isinstance(u, Call) and u.op == "max" and stop.coefficient(u) == form(1):
+            rest = stop.without(u)
+            left = [x for x in u.args if (length := (rest + x - start).value) is None or length > 0]
+            if len(left) == 1:
+                return _of_one_that_runs(rest + left[0], start)
+    return stop
 
 
 def _only_run(facts: KernelFacts) -> Bounds:

@@ -48,8 +48,8 @@ def _test(constraint: Any, axes: Iterable[str]) -> Test:
         raise untunable(f"a constraint is {shown(constraint)}", _LIKE)
 
     def test(values: Mapping[str, Value]) -> bool:
-        named = " ".join(f"{name}={value}" for name, value in values.items())
-        return guarded(f"{what}, for {named},", _LIKE, lambda: bool(holds(values)))
+        given = " ".join(f"{name}={value}" for name, value in values.items())
+        return guarded(f"{what}, for {given}," if given else what, _LIKE, lambda: bool(holds(values)))
 
     return test
 

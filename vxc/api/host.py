@@ -19,7 +19,7 @@ from vxc.api.errors import UnwrittenWarning
 from vxc.api.libraries import Library, host_view, is_array, library_of, torch_dtype
 from vxc.api.signatures import Parameter
 from vxc.binding import ArrayParam, row_major, signature
-from vxc.diag import Diagnostic, VxcError
+from vxc.diag import Diagnostic, VxcError, count
 from vxc.dtypes import from_numpy
 from vxc.interp.flat_interp import run_flat
 from vxc.ir.plan import Plan
@@ -42,8 +42,8 @@ def interpreted(calls: Calls, given: Mapping[str, Any]) -> tuple[Any, ...]:
         seen = _seen(arrays, fit)
         found = run_flat(made.tile, seen, scalars, source=made.source)
         results = _results(calls, given, seen, found, fit)
-    for name, count in ((name, n) for name, n in found.unwritten.items() if name not in arrays):  # those given keep what they held
-        few = f"{count:,} of {found[name].size:,} elements of `{name}`"
+    for name, missing in ((name, n) for name, n in found.unwritten.items() if name not in arrays):  # those given keep what they held
+        few = f"{missing:,} of {count(found[name].size, 'element')} of `{name}`"
         warnings.warn(f"{calls.recipe.name} stores nothing to {few}: they may hold anything", UnwrittenWarning, stacklevel=_caller())
     return results
 

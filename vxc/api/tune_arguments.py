@@ -19,6 +19,9 @@ from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 
 
+_ROUNDS = 10_000  # at most: medians of more are no other, and each takes all that is left some milliseconds
+
+
 @record
 class Options:
     """`sample` are arguments to check on, by parameter, arrays as copies in CPU memory; None for the example line. `reference` takes its
@@ -63,8 +66,8 @@ def _rounds(given: Any) -> int:
         count = 0 if isinstance(given, (bool, np.bool_)) else operator.index(given)
     except TypeError:
         count = 0
-    if count < 1:
-        raise untunable(f"`rounds` is {shown(given)}", "give an int of 1 or more")
+    if not 1 <= count <= _ROUNDS:
+        raise untunable(f"`rounds` is {shown(given)}", f"give an int from 1 to {_ROUNDS:,}")
     return count
 
 

@@ -175,6 +175,8 @@ def write(path: Path, entries: Sequence[Entry]) -> None:
 def read(path: Path, *, begun: bool = False) -> list[Entry]:
     """Raises `VxcError` E0710 for a file that is no record of tuning; one that is to be `begun` may be missing."""
     try:
+        if path.exists() and not path.is_file():  # reading a pipe would wait for who writes it
+            raise OSError("it is no file")
         data = json.loads(path.read_bytes())
         check_file(data, FORMAT)
         return [replace(of_plain(entry), origin=f"from {path}") for entry in data["entries"]]

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
-from vxc.diag import VxcError, read_source, render_all
+from vxc.diag import VxcError, count, read_source, render_all
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend.check import check, check_module, kernel_names, program_names
 from vxc.frontend.items import collect
@@ -198,8 +198,8 @@ def show(error: VxcError) -> Status:
 def tell_unwritten(kernel: str, results: Mapping[str, np.ndarray]) -> None:
     """Note what a run left unwritten, where it was an interpreter's."""
     if isinstance(results, Outputs):
-        for name, count in results.unwritten.items():
-            few = f"{count:,} of {results[name].size:,} elements"
+        for name, missing in results.unwritten.items():
+            few = f"{missing:,} of {count(results[name].size, 'element')}"
             note(f"{kernel} stores nothing to {few} of `{name}`: they may hold anything (interpreters leave NaN, or bytes of 0x5A)")
 
 

@@ -50,6 +50,9 @@ def command(settings: Settings, file: str, form: str, lang: str | None, path: st
             names = listed([c.tile.name for c in compiled])
             raise click.UsageError(f"{names} cannot be one cubin: name one with -k, or a folder with -o, as -o DIR/")
         made = {c.tile.name: _emit(c, form, locations) for c in compiled}
+        for c in compiled:
+            if not c.plan.kernels:
+                note(f"{c.tile.name} launches nothing: none of what it writes has elements")
         if form in ("ptx", "cubin"):
             used = {c.tile.name: {name: asdict(r) for name, r in resources_of(c).items()} for c in compiled}
             for line in (line for c in compiled for line in resources(c)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from vxc.diag import count
 from vxc.explain.model import Access, Decision, KernelExplanation, Launch, Layout, Loop, Roofline
 from vxc.layout.layout import parse, program_text
 from vxc.source import Source
@@ -117,8 +118,8 @@ def _loop(loop: Loop) -> str:
     index = f" over {', '.join(nest)}" if loop.index else ""
     who = {
         "blocks": f"{_lanes(loop.lanes)} each iteration",
-        "lanes": f"{loop.lanes} threads share its iterations",
-        "teams": f"teams of {loop.lanes} threads take its iterations in turn",
+        "lanes": f"{loop.lanes} threads share its iterations" if loop.lanes > 1 else "one thread takes all its iterations",
+        "teams": f"teams of {count(loop.lanes, 'thread')} take its iterations in turn",
         "all": "all threads of an iteration go through it together",
         "thread": "one thread goes through it alone",
     }[loop.thread_map]

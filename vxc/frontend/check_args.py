@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.diag import suggestion
+from vxc.diag import count, suggestion
 from vxc.frontend import syntax
 from vxc.frontend.foreign import ARGUMENTS
-from vxc.frontend.scope import At, count, fail
+from vxc.frontend.scope import At, fail
 from vxc.semantics import REDUCTIONS, SCALAR_OPS, SCANS
 
 SCAN_CALLS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}

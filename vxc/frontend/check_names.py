@@ -7,10 +7,11 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+from vxc.diag import count
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
 from vxc.frontend.rows import Pick, RowLet, Use, extents_of, fit, indices, note
-from vxc.frontend.scope import At, State, count, fail, label, unknown
+from vxc.frontend.scope import At, State, fail, label, unknown
 from vxc.frontend.subscripts import picks, whole
 from vxc.frontend.typed import Array, Load, Symbol, Var
 from vxc.frontend.values import Value, settle, widened

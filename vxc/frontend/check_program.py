@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator
 from dataclasses import field
 from typing import Any
 
-from vxc.diag import Diagnostic, VxcError, suggestion
+from vxc.diag import Diagnostic, VxcError, count, suggestion
 from vxc.dtypes import DTYPES, DType
 from vxc.frontend import syntax
 from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.generics import known
 from vxc.frontend.match_call import Actual, check_arrays, dims_of, infer
-from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, count, dtype_named, fail, unknown
+from vxc.frontend.scope import UNKNOWN, At, Scope, State, bind, dtype_named, fail, unknown
 from vxc.frontend.subscripts import as_index, countable, tidy
 from vxc.frontend.typed import Array, Const, Expr, Let, Stmt, Symbol, TypedKernel
 from vxc.frontend.typed_program import ProgramCall

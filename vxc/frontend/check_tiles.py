@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from vxc.diag import count
 from vxc.dtypes import BF16, BOOL, F16, F32, F64, F8E4M3, F8E5M2, I8, I32, U8, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.check_args import arity, named
@@ -100,7 +101,7 @@ def _extents(st: State, at: At, node: syntax.CallStmt, tiles: list[_Tile]) -> tu
     if shapes[0] != shapes[1]:
         shown = [" x ".join(map(dims.show, shape)) for shape in shapes]
         hint = "give both the same extents"
-        fail(at, "E0213", f"`copy` between tiles of {shown[0]} and {shown[1]} elements", node, secondary=declared, help=hint)
+        fail(at, "E0213", f"`copy` between tiles of {shown[0]} and {count(shown[1], 'element')}", node, secondary=declared, help=hint)
     return extents
 
 

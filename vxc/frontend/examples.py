@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from vxc.diag import listed, suggestion
+from vxc.diag import count, listed, suggestion
 from vxc.dtypes import BOOL, DTYPES, DType
 from vxc.frontend import dims, syntax, typed
 from vxc.frontend.node import walk
-from vxc.frontend.scope import At, count, dtype_named, fail
+from vxc.frontend.scope import At, dtype_named, fail
 from vxc.frontend.signature import Signature
 from vxc.frontend.values import Value, assign
 from vxc.record import record

@@ -6,13 +6,13 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from vxc.diag import suggestion
+from vxc.diag import count, suggestion
 from vxc.dtypes import DType
 from vxc.frontend import syntax
 from vxc.frontend.check_attrs import no_attributes
 from vxc.frontend.check_expr import choose, require_bool
 from vxc.frontend.generics import bind_generics, known
-from vxc.frontend.scope import At, Scope, State, bind, count, dtype_named, fail
+from vxc.frontend.scope import At, Scope, State, bind, dtype_named, fail
 from vxc.frontend.typed import Const, Expr, ExternCall, LetIn, Symbol, Var
 from vxc.frontend.values import Value, assign, common, settle
 from vxc.record import entity

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from vxc.diag import count
 from vxc.dtypes import DTYPES
 from vxc.frontend import dims, syntax
 from vxc.frontend.check_assign import writable
-from vxc.frontend.scope import At, State, count, fail, label
+from vxc.frontend.scope import At, State, fail, label
 from vxc.frontend.typed import Array, Expr, Symbol, TypedKernel, Var
 from vxc.frontend.values import Value
 

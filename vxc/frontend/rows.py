@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vxc.diag import Diagnostic, Label
+from vxc.diag import Diagnostic, Label, count
 from vxc.dtypes import I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.scope import At, State, error, fail, label
@@ -115,7 +115,7 @@ def fit(st: State, at: At, row: Row, array: Array, extents: list[Expr], span: Sp
     unequal = [(a, b) for a, b in forms if a != b]
     if not unequal:
         return
-    shapes = f"{_shape(st, before)} and {_shape(st, extents)} elements"
+    shapes = f"{_shape(st, before)} and {count(_shape(st, extents), 'element')}"
     if any(a.minus(b).number is not None for a, b in unequal):
         fail(at, "E0213", f"rows of different shapes: {shapes}", span, help="take slices of equal extent", **more)
     hint = "give both arrays the same dimension name, or slice one by the other's"
@@ -153,7 +153,7 @@ def _shape(st: State, extents: list[Expr]) -> str:
 
 
 def _elements(st: State, extents: list[Expr], array: Array) -> str:
-    return f"{_shape(st, extents)} elements of `{array.name}`"
+    return f"{count(_shape(st, extents), 'element')} of `{array.name}`"
 
 
 def _others(at: At, row: Row, array: Array) -> tuple[Label, ...]:

@@ -141,11 +141,6 @@ def label(at: At, where: Any, text: str) -> Label:
     return Label(at.source, getattr(where, "span", where), text)
 
 
-def count(n: int, what: str) -> str:
-    """`1 dimension`, `2 dimensions`."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
 def unknown(at: At, node: syntax.Name, found: Any) -> NoReturn:
     """Fails for a name without meaning; says nothing twice about a name whose definition was rejected."""
     if found is UNKNOWN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any
 
+from vxc.diag import count
 from vxc.dtypes import I64, DType
 from vxc.frontend import dims, syntax
 from vxc.frontend.node import Node, walk
@@ -102,7 +103,7 @@ def _array(st: State, at: At, param: syntax.Param) -> Generator[Any, Any, Array]
             fail(at, "E0219", f"a dimension of {size.value} elements", dim, help="dimensions are 0 or more")
         pitch = None if dim.stride is None else tidy(st, as_index(at, (yield dim.stride, at), "a pitch"))
         if isinstance(pitch, Const) and isinstance(size, Const) and pitch.value < size.value:
-            fail(at, "E0219", f"a pitch of {pitch.value} for {size.value} elements", dim, help="the pitch is at least the extent")
+            fail(at, "E0219", f"a pitch of {pitch.value} for {count(size.value, 'element')}", dim, help="the pitch is at least the extent")
         shape.append(size)
         pitches.append(pitch)
     countable(at, param.name, [pitch or size for size, pitch in zip(shape, pitches)], param.type, "E0219")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from vxc.diag import count
 from vxc.dtypes import BOOL, I64
 from vxc.frontend import dims, syntax
 from vxc.frontend.rows import Pick, RowLet
-from vxc.frontend.scope import UNKNOWN, At, State, count, fail, label, unknown
+from vxc.frontend.scope import UNKNOWN, At, State, fail, label, unknown
 from vxc.frontend.typed import Array, Cast, Const, Expr, Op
 from vxc.frontend.values import Value, assign, convert, widened
 from vxc.ir.facts import MAX_DIM
@@ -135,7 +136,7 @@ def _check_index(st: State, at: At, array: Array, k: int, index: Expr, span: Spa
         fail(at, "E0215", f"index {form.number} of `{array.name}` is negative", span, secondary=declared, help=hint)
     over = form.minus(size).number
     if over is not None and over >= 0:
-        message = f"index {dims.show(form)} is outside `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
+        message = f"index {dims.show(form)} is outside `{array.name}`, whose dimension {k} has {count(dims.show(size), 'element')}"
         fail(at, "E0215", message, span, secondary=declared, help="indices count from 0")
 
 
@@ -152,7 +153,8 @@ def _check_slice(st: State, at: At, array: Array, k: int, start: Expr, stop: Exp
         fail(at, "E0216", f"a slice of `{array.name}` ends before it starts", span, secondary=declared, help=hint)
     over = last.minus(size).number
     if inside and over is not None and over > 0:
-        message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, whose dimension {k} has {dims.show(size)} elements"
+        has = f"whose dimension {k} has {count(dims.show(size), 'element')}"
+        message = f"the slice ends at {dims.show(last)}, past the end of `{array.name}`, {has}"
         if first.number and length is not None:
             message += f" ({first.number}+{length} > {dims.show(size)})"
         fail(at, "E0216", message, span, secondary=declared, help="end it at the array's end, or declare the array larger")

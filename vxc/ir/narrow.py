@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Union
 
+from vxc.diag import count
 from vxc.target import VECTOR
 
 Reason = tuple[Union[str, int], ...]  # the code, then its arguments
@@ -55,13 +56,22 @@ _INSIDE = {"loop": "a loop", "while": "a loop", "break": "a `break`", "continue"
 _AGAINST = "against bank conflicts, "
 rows_lie = "its rows of {} bytes lie {} apart".format
 vectors_lie = "its vectors of {} bytes change places with the row".format
-_ROW, _BEGIN = "the {} elements that a thread takes in a row ", "may begin at any multiple of {} bytes"
+_ROW = "the {} elements that a thread takes in a row ".format
+
+
+def _iteration(threads: int) -> str:
+    return f"it is one element to an iteration, which {f'{threads} threads run together' if threads > 1 else 'one thread runs'}"
+
+
+def _begins(elements: int, by: int) -> str:
+    return f"{_ROW(elements)}may begin at any {f'multiple of {by} bytes' if by > 1 else 'byte'}"
+
 
 REASONS: dict[str, _Row] = {
     # one access by itself
     "atomic": _Row("an atomic updates one element".format),
     "single": _Row("a thread takes one element here".format),
-    "iteration": _Row("it is one element to an iteration, which {} threads run together".format, ("threads",)),
+    "iteration": _Row(_iteration, ("threads",)),
     "data": _Row("where it is depends on memory".format),
     # what a thread takes in a loop
     "scattered": _Row(lambda at: f"the elements that a thread takes in {_loop(at, 'do not follow one another in memory')}", ("line",)),
@@ -80,9 +90,9 @@ REASONS: dict[str, _Row] = {
     "aliases": _Row("two parameters of the kernel may be the same array".format),
     "packed": _Row("two elements of {} share a byte".format, ("dtype",)),
     # how long a run is, and where it begins
-    "short": _Row((_ROW + "are {} bytes").format, ("elements", "bytes")),
-    "begins": _Row((_ROW + _BEGIN).format, ("elements", "bytes")),
-    "turns": _Row((_ROW + _BEGIN + f", and do so elsewhere modulo {VECTOR} bytes in neighbouring lanes").format, ("elements", "bytes")),
+    "short": _Row(lambda n, size: f"{_ROW(n)}are {count(size, 'byte')}", ("elements", "bytes")),
+    "begins": _Row(_begins, ("elements", "bytes")),
+    "turns": _Row(lambda *at: f"{_begins(*at)}, and do so elsewhere modulo {VECTOR} bytes in neighbouring lanes", ("elements", "bytes")),
     "row-starts": _Row("where a row of them begins is not known, and lanes that take neighbouring elements access whole lines".format),
     "whole-lines": _Row("lanes take neighbouring elements, as the array in global memory wants it".format),
     "calls": _Row(_calls, ("@array or %size", "multiple"), more=True),

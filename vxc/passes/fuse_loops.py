@@ -91,8 +91,9 @@ def _refused(kernel: Kernel, regions: Regions, at: int, context: Context) -> Non
         else:
             why = "what is declared beside it is of each outer iteration" if beside else "its bounds depend on the outer index"
         names = source_name(inner.result.name), source_name(outer.result.name)
+        around = f"parallel {names[1]}" if names[0] != names[1] else "another over it"
         place = f" (line {outer.loc[0]})" if outer.loc else ""
-        context.missed(f"parallel {names[0]} stays a loop inside parallel {names[1]}{place}: {why}", kernel.name, inner.loc)
+        context.missed(f"parallel {names[0]} stays a loop inside {around}{place}: {why}", kernel.name, inner.loc)
 
 
 def _called(inst: Inst) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from vxc.diag import count
 from vxc.ir.kernel import Buffer, Inst, Kernel
 from vxc.ir.plan import Plan
 from vxc.layout.layout import flattened
@@ -81,7 +82,7 @@ def _remarks(kernel: Kernel, chooser: Chooser, component: set[str], ranked: list
         where = choice.layouts.tiles[name]
         copies = f", each in {where.replicas} threads" if where.replicas > 1 else ""
         given = ", as @layout says" if name in chooser.fixed else ""
-        held = f"{where.slots} element{'s' * (where.slots != 1)} in each of {threads} threads"
+        held = f"{count(where.slots, 'element')} in each of {count(threads, 'thread')}"
         text = f"fragment {name} lives in registers: {held}{copies}{given}"
         context.applied(text, kernel.name, declared[name])
     for touches, how in ((choice.shuffled, "shuffles in the warp"), (choice.exchanged, "a copy in shared memory")):

@@ -45,16 +45,17 @@ def keep(kernel: Kernel, context: Context, distinct: bool) -> Kernel:
         context.missed(f"the row is read again by each loop over it: {rows.why}", kernel.name, first.loc)
         return kernel
     uses, refused = rows.choice()
+    lanes_each = f"each of {lanes} lanes" if lanes > 1 else "a lane"
     for n, needs in refused.items():
         text = f"{_called(numbering, n)} is {_again(numbering, n)} by each loop over the row: keeping it would take"
         limit = min(REGISTERS, OF_BLOCK // lanes)
-        context.missed(f"{text} {needs:,.0f} registers of each of {lanes} lanes, more than {limit}", kernel.name, first.loc)
+        context.missed(f"{text} {needs:,.0f} registers of {lanes_each}, more than {limit}", kernel.name, first.loc)
     if not uses:
         return kernel
     ahead = rows.ahead()
     kept = ", ".join(_called(numbering, n) for n in uses if n not in ahead)
-    count = rows.extent.most if type(rows.extent.size) is Const else f"up to {rows.extent.most}"
-    text = f"{kept}: {count} elements kept from loop to loop, in {rows.registers(uses):,.0f} registers of each of {lanes} lanes"
+    elements = rows.extent.most if type(rows.extent.size) is Const else f"up to {rows.extent.most}"
+    text = f"{kept}: {elements} elements kept from loop to loop, in {rows.registers(uses):,.0f} registers of {lanes_each}"
     context.applied(text, kernel.name, first.loc)
     if early := ", ".join(_called(numbering, n) for n in uses if n in ahead):
         context.applied(f"{early}: loaded before what is reduced is known, counted in these registers", kernel.name, first.loc)

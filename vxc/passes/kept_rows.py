@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vxc.analysis.sweeps import Extent, Numbering, Sweep, stable_loads, sweep_extent
+from vxc.diag import count
 from vxc.ir.kernel import Buffer, Const, Inst, Kernel
 from vxc.ir.walk import Regions
 from vxc.passes.limit_unrolling import weight
@@ -157,5 +158,5 @@ def _same_deal(inst: Inst, order: Order) -> bool:
 def _other_lanes(loop: Inst, order: Order, widest: int) -> str:
     """Why the group that runs an iteration is not that of the order, if it is not."""
     if loop.attr("lanes", order.lanes) != order.lanes:
-        return f"@lanes({loop.attr('lanes')}) is not the {order.lanes} lanes of its reductions"
-    return f"other reductions take {widest} lanes, not {order.lanes}" if widest != order.lanes else ""
+        return f"@lanes({loop.attr('lanes')}) is not the {count(order.lanes, 'lane')} of its reductions"
+    return f"other reductions take {count(widest, 'lane')}, not {order.lanes}" if widest != order.lanes else ""

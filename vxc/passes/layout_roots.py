@@ -18,6 +18,7 @@ import numpy as np
 
 from vxc.analysis.ownership import Own, Ownership, teams
 from vxc.binding import row_major
+from vxc.diag import count
 from vxc.ir.kernel import Buffer, Inst, Kernel, Operand
 from vxc.ir.ops import accesses
 from vxc.layout.layout import parse, spread
@@ -116,7 +117,7 @@ class Propagation:
                     found.setdefault((STRICT, order.v, threads), (f"as the {last.attr('op')}{line} deals elements to lanes", None))
                 elif len(around) == 2 and order.lanes <= over.attr("lanes", 0):
                     team = over.attr("lanes")
-                    why = f"rows as the {last.attr('op')}{line} deals them to {team} lanes"
+                    why = f"rows as the {last.attr('op')}{line} deals them to {count(team, 'lane')}"
                     found.setdefault((STRICT, order.v, order.lanes, team), (why, team))
             elif last.attr("vector"):
                 why = f"elements in a row, as the accesses{_line(last)} are widest"
