@@ -17,6 +17,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
       end %j                                             store @y, %i, %j, %0
     end %i
 
+Lanes of `columns` iterations beside one another are threads apart (`vxc.passes.columns`), where `one_run` of one innermost loop.
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
 A grid under a condition is part of an iteration, which then is a block too, with the threads of the largest such grid.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
