@@ -10,6 +10,7 @@ from cli_tool import vxc
 
 from tests.everywhere import compiled
 from vxc.api.strided import with_strides
+from vxc.binding import Binding
 from vxc.diag import VxcError
 from vxc.diff import disagreements, prefix_executors
 from vxc.driver import compile, compile_plan
@@ -18,6 +19,7 @@ from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
 from vxc.passes.columns import dealt
+from vxc.schedule import schedule
 from vxc.semantics import Order, reduce
 from vxc.source import Source
 
@@ -104,6 +106,33 @@ def test_a_call_takes_four_bytes_of_columns_where_their_rows_are_aligned(dtype, 
         if m * n < 400_000:
             x = values((m, n), dtype, n)
             assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+@pytest.mark.parametrize("op, dtype", [("sum", "f32"), ("sum", "f64"), ("max", "f16"), ("sum", "i32"), ("argmin", "f32")])
+def test_few_long_columns_go_in_smaller_blocks_with_more_loads_under_way(op, dtype):
+    """Where the call alone knows how many there are, in a launch of their own, to the bits of that of many."""
+    made = compiled(column(op, dtype), M=1100)
+    loops = [next(i for i in k.insts if i.attr("columns")) for k in made.after("map-loops").kernels]
+    assert [(loop.attr("columns"), loop.attr("ahead")) for loop in loops] == [(8, 64), (32, None)]
+    names = [kernel.name for kernel in made.plan.kernels]
+    for n in (0, 1, 7, 33, 512, 513):
+        x = values((1100, n), dtype, n)
+        runs = [step.kernel.name for step in schedule(made.plan, Binding({"N": n}, {}, {})).launches if step.grid]
+        assert runs == ([] if n == 0 else names[:1] if n <= 512 else names[1:])
+        assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+FEW = [(1100, 257, 8, 64), (1100, 512, 8, 64), (1100, 513, 32, None), (1023, 257, 32, None), (1100, 5, 5, None)]
+
+
+@pytest.mark.parametrize("m, n, across, ahead", FEW)
+def test_so_do_few_of_a_constant_number(m, n, across, ahead):
+    made = compiled(column(), M=m, N=n)
+    (loop,) = (i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns"))
+    assert (loop.attr("columns"), loop.attr("ahead")) == (across, ahead)
+    assert {used.spill_stores for used in made.binary.kernels.values()} == {0}
+    x = values((m, n), "f32", n)
+    assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
 
 
 BATCHED = "kernel k(x: {dtype}[B, M, {n}], out y: f32[B, {n}]) {{ parallel b in B, j in {n} {{ y[b, j] = {value}; }} }}"

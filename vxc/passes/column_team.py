@@ -16,12 +16,11 @@ from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
 from vxc.passes.column_runs import Place, Runs
+from vxc.passes.columns import AHEAD
 from vxc.passes.lower_reduce import accumulator_of
 from vxc.passes.plain_rows import PlainRow
 from vxc.passes.team import Team
 from vxc.record import state
-
-AHEAD = 16  # loads that a lane has in flight
 
 Take = Callable[..., None]  # receives the operands of a `contribute`, and of which result they are
 
@@ -63,7 +62,7 @@ def column_team(threads, loop: Inst, runs: Runs | None, rewriter: Rewriter) -> R
     first, inside = b.emit("eq", lane, 0, name="first"), place.inside(b)
     if inside is not None:
         first = b.emit("and", first, inside)
-    threads.team = ColumnTeam(b, threads.team.group, lane, first, threads.team.scratch, AHEAD, beside, column, inside)
+    threads.team = ColumnTeam(b, threads.team.group, lane, first, threads.team.scratch, loop.attr("ahead", AHEAD), beside, column, inside)
     return rewriter.inside(place.clamped(b).known(b, loop))
 
 
@@ -91,7 +90,7 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter, runs: 
 
     b.at(row.reduce.loc)
     thread = b.emit("thread_index", name="t")
-    team.ahead, team.lane = AHEAD, b.emit("floordiv", thread, beside, name="lane")
+    team.ahead, team.lane = loop.attr("ahead", AHEAD), b.emit("floordiv", thread, beside, name="lane")
     column = b.emit("mul", b.emit("mod", thread, beside), width, name="column")
     place = Place.of(b, loop, runs, rewriter, column, across)
     inside = place.inside(b)

@@ -30,13 +30,17 @@ LEAST = 8  # elements that a lane takes: the block waits for the fold, in which 
 SLOTS = 32  # partial results of a thread, at most
 WORD = 4  # bytes that a thread loads at once of neighbours, so that a warp loads a line
 LINE = 128  # bytes of a line of memory
+AHEAD = 16  # loads that a lane has under way in a block of as many columns as a warp has threads
+FEW = 512  # iterations that are so few that blocks of them would leave most multiprocessors idle
+RESIDENT = 512  # threads of a multiprocessor that are enough then: ptxas would save registers for more, and load less ahead
+SECTOR = 8  # threads that load a sector, 4 bytes each
 _TOGETHER = {"cell", "load", "store", "contribute", "loop", "if", "else", "end", "reduce"}  # what such lanes can do, besides what is pure
 
 
 @record
 class Columns:
     """How a block takes iterations: so many at once, `width` of them in a row by a thread, each by up to `lanes` lanes. `array` is one
-    whose neighbours they read; where `runs` are given, no block has iterations of two of them.
+    whose neighbours they read; where `runs` are given, no block has iterations of two of them. A lane has `ahead` loads under way.
     """
 
     across: int
@@ -44,6 +48,20 @@ class Columns:
     lanes: int
     array: Buffer
     runs: Runs | None
+    ahead: int = AHEAD
+
+    def variants(self, nest: Nest) -> list[Columns]:
+        """How to take many iterations, and before it how to take up to `FEW`, where the nest is a plain row of so many elements that it
+        matters: in smaller blocks, of which more multiprocessors have one, each with as many bytes under way.
+        """
+        count, row = nest.loops[0].operands[1], lone_row(nest.body)
+        length = row.reduce.operands[1] if row else None
+        many = isinstance(length, Const) and length.value >= 2 * self.ahead * self.lanes
+        narrow = self.across // self.width > SECTOR and self.lanes == WARP
+        if self.runs or not (many and narrow) or isinstance(count, Const) and count.value > FEW:
+            return [self]
+        few = replace(self, across=SECTOR * self.width, ahead=self.ahead * WARP // SECTOR)
+        return [few] if isinstance(count, Const) else [few, self]
 
     def ordered(self, nest: Nest) -> Nest:
         """The nest with its reductions in orders that lanes share, to the same bits."""

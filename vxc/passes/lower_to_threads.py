@@ -52,7 +52,7 @@ WISHES = {  # attributes of the author's that no pass realises yet -> what is do
     "stages": "an iteration's copies begin when the one before is done",
 }
 # Of no thread's loop.
-TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "one_run", "stages", "most", "multiple")
+TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "ahead", "one_run", "stages", "most", "multiple")
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")

@@ -28,6 +28,7 @@ E0235 for a layout of the author's that does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from vxc.analysis.offsets import Offsets
 from vxc.analysis.thread_loop import MEMORY
@@ -41,8 +42,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
-from vxc.passes.column_runs import Runs
-from vxc.passes.columns import Columns, along, columns_of
+from vxc.passes.columns import AHEAD, FEW, RESIDENT, Columns, along, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
 from vxc.passes.lane_order import in_turn
@@ -62,9 +62,15 @@ MORE: Reason = ("more-work",)
 def run(plan: Plan, context: Context) -> Plan:
     def of(site: Site) -> Iterator[Launched]:
         nest = nest_of(site.kernel)
-        columns = columns_of(site.kernel, nest)
-        kernel = map_kernel(site.kernel, nest, columns, context)
-        yield kernel, _grid(site, nest, kernel.attr("rows"), columns.runs if isinstance(columns, Columns) else None)
+        found = columns_of(site.kernel, nest)
+        *few, usual = found.variants(nest) if isinstance(found, Columns) else (found,)
+        for columns in few:
+            kernel = map_kernel(replace(site.kernel, name=site.name("_few")), nest, columns, context)
+            yield kernel, _grid(site, nest, kernel.attr("rows"), columns, "le")
+            text = f"up to {FEW} iterations: a launch of its own, {kernel.name}, of smaller blocks"
+            context.applied(text, site.kernel.name, nest.loops[0].loc)
+        kernel = map_kernel(site.kernel, nest, usual, context)
+        yield kernel, _grid(site, nest, kernel.attr("rows"), usual, "gt" if few else None)
 
     return each_launch(plan, of)
 
@@ -73,7 +79,8 @@ def map_kernel(kernel: Kernel, nest: Nest, columns: Columns | str | None, contex
     outer = nest.loops[0]
     block = _block(nest)
     across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
-    one_run = True if across and columns.runs else None
+    ahead = columns.ahead if across and columns.ahead != AHEAD else None
+    apart = {"columns": across, "ahead": ahead, "one_run": bool(columns.runs) or None} if across else {}
     nest = columns.ordered(nest) if isinstance(columns, Columns) else along(kernel, nest)
     group = columns.lanes if across else _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
@@ -91,7 +98,7 @@ def map_kernel(kernel: Kernel, nest: Nest, columns: Columns | str | None, contex
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
         kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
-        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", columns=across, one_run=one_run, **kept) as q:
+        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **apart, **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
@@ -107,6 +114,8 @@ def map_kernel(kernel: Kernel, nest: Nest, columns: Columns | str | None, contex
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
+    if ahead:
+        attrs["min_blocks"] = RESIDENT // threads
     if outer.attr("resident"):
         attrs["min_blocks"] = -(-outer.attr("resident") // threads)
     return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items(), source=kernel.source)
@@ -296,13 +305,17 @@ def _team(regions: Regions, loop: int) -> int:
     return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
-def _grid(site: Site, nest: Nest, rows: int, runs: Runs | None) -> Scalar:
-    """The number of blocks, computed in the plan from the launch's arguments."""
+def _grid(site: Site, nest: Nest, rows: int, columns: Columns | str | None, few: str | None = None) -> Scalar:
+    """The number of blocks, computed in the plan from the launch's arguments; none where the number of iterations is not as `few` compares
+    it to `FEW`.
+    """
     outside = site.outside(nest)
     total = trips(site.b, nest.loops[0], outside, dimensions(site.kernel))
-    if runs is not None:
-        return site.b.emit("mul", site.b.emit("floordiv", total, outside(runs.extent)), site.b.emit("ceildiv", outside(runs.extent), rows))
-    return total if rows == 1 else site.b.emit("ceildiv", total, rows)
+    if isinstance(columns, Columns) and columns.runs is not None:
+        extent = outside(columns.runs.extent)
+        return site.b.emit("mul", site.b.emit("floordiv", total, extent), site.b.emit("ceildiv", extent, rows))
+    blocks = total if rows == 1 else site.b.emit("ceildiv", total, rows)
+    return site.b.emit("select", site.b.emit(few, total, FEW), blocks, 0) if few else blocks
 
 
 MAP_LOOPS = Pass(
