@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fake_cuda import FakeCuda, FakeTorch, PythonCuda, without_nvrtc
+from fake_devices import FakeDevices, TorchOnDevices
 from timed_cuda import TimedCuda
 from tuning_kernels import FASTER
 
@@ -100,6 +101,20 @@ def _installed(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 def torch(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
     """A library of arrays on the driver in memory."""
     fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    return fake
+
+
+@pytest.fixture
+def devices(monkeypatch: pytest.MonkeyPatch) -> FakeDevices:
+    """Two devices in memory, of different architectures."""
+    return _installed(FakeDevices((9, 0), (8, 0)), monkeypatch)
+
+
+@pytest.fixture
+def torches(devices: FakeDevices, monkeypatch: pytest.MonkeyPatch) -> TorchOnDevices:
+    """A library of arrays on them."""
+    fake = TorchOnDevices(devices)
     monkeypatch.setitem(sys.modules, "torch", fake)
     return fake
 

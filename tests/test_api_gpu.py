@@ -286,15 +286,29 @@ def test_eight_threads(torch):
 
 def test_what_is_refused_leaves_the_device_usable(torch):
     k = vxc.kernel(SHIFT)
-    x = torch.ones(100, device="cuda")
+    x, y = (torch.ones(100, device="cuda") for _ in range(2))
     k(x, 1)
+    twice, host = torch.ones(199, device="cuda"), x.cpu()
     for arguments, words in [
+        ((x, y, 1, 2), "takes 3 arguments"), ((x,), "argument `n` of `shift` is missing"), (([1.0], 1), "a list is no array"),
+        ((x, y, y), "one number, and an array"), ((x, "1"), "`n` is i32"), ((x.reshape(10, 10), 1), "2 dimensions"),
+        ((x.half(), 1), "float16"), ((x, y.double(), 1), "`y` holds float64"), ((x, host, 1), "`y` lies in CPU memory"),
+        ((x, host.numpy(), 1), "`y` lies in CPU memory"),
+        ((x, y[:1].expand(100), 1), "several elements may be one place"), ((twice[:100], twice[99:], 1), "overlap"),
+        ((x.to(torch.complex64), 1), "complex64"), ((x, y[:50], 1), "dimension 0 of `y` is 50"), ((x.bool(), 1), "`x` holds bool"),
         ((x, x, 1), "overlap"), ((x.double(), 1), "`x` holds float64"), ((x.cpu(), 1), "`x` lies in CPU memory"),
         ((x, x.new_empty(99), 1), "dimension 0 of `y` is 99"), ((x, 1.5), "`n` is i32"), ((x, 2**31), "`n` is i32"),
         ((x.to_sparse(), 1), "layout"), ((x[:3].expand(2, 3), 1), "2 dimensions"), ((torch.empty(100, device="meta"), 1), "on device meta"),
     ]:  # fmt: skip
+        for call in (k, lambda *arguments: k.bind(*arguments)()):
+            with pytest.raises(vxc.LaunchError, match=words) as caught:
+                call(*arguments)
+            assert "\n" not in str(caught.value)
+    for keywords, words in ({"z": 2}, "no parameter `z`"), ({"x": x}, "given twice"), ({"device": "cpu"}, "lies on a CUDA device"), (
+        {"stream": "main"}, "`stream` is a str",
+    ):  # fmt: skip
         with pytest.raises(vxc.LaunchError, match=words):
-            k(*arguments)
+            k(x, 1, **keywords)
     freed = torch.ones(100, device="cuda")
     freed.untyped_storage().resize_(0)
     with pytest.raises(vxc.LaunchError, match="freed"):

@@ -97,13 +97,15 @@ def test_what_cuda_refuses_is_told(torch, cuda):
     k(x, 1)
     cuda.fails += ["CUDA_ERROR_INVALID_CONTEXT"]  # the fast path's, which the full way mends
     assert np.array_equal(k(x, 1).array, x.array + 1)
-    cuda.fails += ["CUDA_ERROR_CONTEXT_IS_DESTROYED"] * 2
-    with pytest.raises(vxc.LaunchError, match="cuLaunchKernelEx failed: CUDA_ERROR_CONTEXT_IS_DESTROYED"):
-        k(x, 1)
-    b = k.bind(x, Tensor(floats(4)), 1)
-    cuda.fails += ["CUDA_ERROR_CONTEXT_IS_DESTROYED"] * 2
-    with pytest.raises(vxc.LaunchError, match="CONTEXT_IS_DESTROYED"):
-        b()
+    b = k.bind(x, y := Tensor(floats(4)), 1)
+    for call in (lambda: k(x, 1), b):
+        cuda.fails += ["CUDA_ERROR_CONTEXT_IS_DESTROYED"] * 2
+        with pytest.raises(vxc.LaunchError, match="cuLaunchKernelEx failed: CUDA_ERROR_CONTEXT_IS_DESTROYED") as caught:
+            call()
+        assert "\n" not in str(caught.value) and caught.value.diagnostics[0].help
+        assert np.array_equal(k(x, 2).array, x.array + 2)  # once the driver has a context again
+    b()
+    assert np.array_equal(y.array, x.array + 1)
 
 
 def test_a_forked_process_says_so(torch, cuda):

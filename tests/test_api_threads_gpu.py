@@ -116,3 +116,31 @@ def test_jax_in_jax_out(torch):
     for n in range(5):
         y = k(x, n)
         assert isinstance(y, jax.Array) and np.array_equal(np.asarray(y + 1), np.asarray(x) + n + 1)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_memory_that_comes_and_goes_breaks_no_capture(torch, threads):
+    """Beside a capture in the mode that torch has by default, here or in another thread: an array of vxc ends, one is made, a workspace
+    grows.
+    """
+    k, chain, side = vxc.kernel(SHIFT), vxc.kernel(CHAIN), torch.cuda.Stream()
+    x, y, z = torch.arange(1000.0, device="cuda"), torch.empty(1000, device="cuda"), torch.empty(1000, device="cuda")
+    given = [k(Interface(x), 1), k(Interface(x), 1, stream=side)]
+    k(x, y, 1), chain(x[:10], 2.0, z[:10], stream=side)
+    torch.cuda.synchronize()
+
+    def churn():
+        given.pop(0)
+        gc.collect()
+        given.append(k(Interface(x), 3, stream=side))
+        chain(x, 2.0, z, stream=side)
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), ThreadPoolExecutor(1) as pool:
+        k(x, y, 5)
+        pool.submit(churn).result() if threads else churn()
+        k(x, y, 6)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, x + 6) and torch.equal(z, x * 2 + 1)
+    assert [np.asarray(one).tolist() == (x + n).tolist() for one, n in zip(given, (1, 3), strict=True)] == [True, True]

@@ -10,11 +10,13 @@ import json
 import gpu_check
 import ncu_rows
 import pytest
+import reduce_sweep
 from bench_rows import RUNTIME, SOFTMAX, SUM, rows_of
-from benching import launches, record, splitk, starts, table, tunings
+from benching import charts, launches, record, splitk, starts, table, tunings
 from benching.cases import CASES, FIRST_CALLS, LAUNCH, TUNINGS
 from benching.record import recorded
 from flash_splitk_sweep import RECORD as SWEEP
+from reduce_sweep import ratios_of
 
 ROWS = [
     *rows_of(SUM, vxc=0.1, reference=0.0975, copy=0.09, torch=0.2, triton=0.1), *rows_of(SOFTMAX, vxc=0.4, copy=0.1, torch=0.3),
@@ -87,6 +89,17 @@ def test_the_chart_has_a_field_for_each_suite_and_in_it_a_group_for_each_case_th
 
 
 @pytest.mark.parametrize(
+    "path, shown",
+    [(table.PLOT, lambda: table.bars(recorded())), (reduce_sweep.RECORD.with_suffix(".png"), lambda: ratios_of(reduce_sweep.RECORD))],
+    ids=["bench", "reduce_sweep"],
+)
+def test_the_charts_are_of_the_records(path, shown):
+    """Else: `--plot` of the tool draws them."""
+    assert charts.drawn_from(path) == charts.digest(shown())
+    assert charts.digest({**shown(), "another": 1.0}) != charts.drawn_from(path)
+
+
+@pytest.mark.parametrize(
     "sizes, columns",
     [({"a": 4}, [["a"]]), ({"a": 4, "b": 1, "c": 3}, [["a"], ["b", "c"]]), ({"a": 1, "b": 1, "c": 2}, [["a", "b"], ["c"]])],
 )
@@ -144,6 +157,7 @@ def test_tuning_is_measured_once_in_a_process_of_its_own(monkeypatch, tmp_path):
         ("README.md", "benching/launches.py", lambda: launches.markdown(recorded())),
         ("README.md", "benching/starts.py", lambda: starts.markdown(recorded())),
         ("README.md", "gpu_check.py", lambda: gpu_check.markdown(json.loads(gpu_check.RECORD.read_text("utf-8")))),
+        ("README.md", "gpu_check.py --several", lambda: gpu_check.markdown_of_several(json.loads(gpu_check.SEVERAL.read_text("utf-8")))),
         ("README.md", "benching/tunings.py", lambda: tunings.markdown(recorded())),
         ("README.md", "ncu_rows.py", lambda: ncu_rows.markdown(ncu_rows.recorded_rows())),
         ("samples/README.md", "benching/splitk.py", lambda: splitk.markdown(json.loads(SWEEP.read_text("utf-8")))),

@@ -11,6 +11,7 @@ from vxc.diag import VxcError
 from vxc.driver import compile
 from vxc.dtypes import DTYPES
 from vxc.inputs import complete
+from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_counters import Accesses, Counters
 from vxc.interp.flat_interp import run_flat
 from vxc.source import Source
@@ -207,3 +208,17 @@ def test_plain_interpretation_counts_nothing(monkeypatch):
     monkeypatch.setattr(Counters, "issue", lambda *_: pytest.fail("counted"))
     monkeypatch.setattr(Counters, "access", lambda *_: pytest.fail("counted"))
     run(grid("1", "@x: f32[2048] in", "@x", "%v: f32 = load @x, %t"), {"x": F32})
+
+
+ALONE = "kernel k(x: f32[N], out y: f32[3]) { serial r in 3 { y[r] = sum(x); } }"  # by 512 threads, in 256 parts of a multiple of 2048
+
+
+@pytest.mark.parametrize("n, parts", [(0, 0), (13, 1), (2048, 1), (2049, 2), (5000, 3)])
+def test_parts_without_elements_take_no_turn(n, parts):
+    made, counters = compile(Source("k.vx", ALONE)), Counters()
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    found = run_flat(made.plan, {"x": x}, {}, counters=counters)["y"]
+    assert found.tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+    (kernel,) = made.plan.kernels
+    inside = [at for at, inst in enumerate(kernel.insts) if inst.op == "shfl_xor" and inst.attr("distance") == 16]
+    assert counters.issued.get(("k", inside[0]), 0) == 3 * parts * 512 // 32

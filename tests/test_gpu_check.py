@@ -46,13 +46,38 @@ def test_what_was_skipped_is_said_with_the_reasons_and_that_two_gpus_have_no_rec
     ]
 
 
-@pytest.mark.parametrize("key, failed, status, end", [(None, 0, 0, ""), ("another", 0, 1, "; stale"), (None, 1, 1, "")])
-def test_a_record_of_several_gpus_counts_where_there_is_one(key, failed, status, end, written, capsys):
+@pytest.mark.parametrize(
+    "changed, status, end",
+    [
+        ({}, 0, ""),
+        ({"key": "another"}, 1, "; stale"),
+        ({"code": "another"}, 0, f"; {gpu_check.OLDER}"),
+        ({"code": None}, 0, f"; {gpu_check.OLDER}"),
+        ({"failed": 1}, 1, ""),
+        ({"failed": 1, "code": "another"}, 1, f"; {gpu_check.OLDER}"),
+        ({"key": "another", "code": "another"}, 1, f"; stale; {gpu_check.OLDER}"),
+    ],
+)
+def test_a_record_of_several_gpus_counts_where_there_is_one(changed, status, end, written, capsys):
+    """With other runtime files it is older, which fails nothing but is said; with other tests, or one that failed, it is no record."""
     written()
-    whole = {"devices": ["H", "H"], "passed": 10, "skipped": 0, "failed": failed, "key": key or gpu_check.several_key()}
-    gpu_check.SEVERAL.write_text(json.dumps(whole))
+    keys = {"key": gpu_check.several_key(), "code": gpu_check.code_key()}
+    whole = {"devices": ["H", "H"], "passed": 10, "skipped": 0, "failed": 0, **keys, **changed}
+    gpu_check.SEVERAL.write_text(json.dumps({name: value for name, value in whole.items() if value is not None}))
     assert gpu_check.fresh() == status
-    assert capsys.readouterr().out.splitlines()[-1] == f"on 2 GPUs 10 tests passed, {failed} failed, 0 skipped{end}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"on 2 GPUs 10 tests passed, {whole['failed']} failed, 0 skipped{end}"
+    assert (gpu_check.OLDER in gpu_check.markdown_of_several(whole)) == ("code" in changed)
+
+
+def test_what_launching_on_several_devices_goes_through_is_in_the_key(monkeypatch, tmp_path):
+    files = {file.relative_to(gpu_check.ROOT).as_posix() for file in gpu_check.SEVERAL_CODE}
+    assert {"vxc/runtime/launches.py", "vxc/runtime/driver.py", "vxc/api/devices.py", "vxc/api/dispatch.py"} <= files
+    assert all(file.is_file() for file in gpu_check.SEVERAL_CODE)
+    edited = tmp_path / "launches.py"
+    edited.write_text("another")
+    before = gpu_check.code_key()
+    monkeypatch.setattr(gpu_check, "SEVERAL_CODE", (edited, *gpu_check.SEVERAL_CODE[1:]))
+    assert gpu_check.code_key() != before
 
 
 def test_the_readme_counts_samples_that_agreed_and_in_which_nothing_was_found():

@@ -19,7 +19,7 @@ from vxc.diag import VxcError
 from vxc.dtypes import DTYPES
 from vxc.runtime import driver as driver_module
 from vxc.runtime import library
-from vxc.runtime.driver import Driver, driver, unavailable
+from vxc.runtime.driver import Driver, PyCudaDriver, driver, unavailable
 from vxc.runtime.library import reference
 from vxc.runtime.parameters import pack, pointer, scalar
 from vxc.target import for_capability
@@ -65,13 +65,19 @@ class Status(enum.IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_LAUNCH_FAILED = 719
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+
+
+class CaptureMode(enum.IntEnum):
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2
 
 
 class FakeCuda(SimpleNamespace):
     """Records calls; a name in `failing` gives that status, others succeed with a made-up result."""
 
     def __init__(self, **failing):
-        super().__init__(calls=[], failing=failing, CUlaunchConfig=SimpleNamespace)
+        super().__init__(calls=[], failing=failing, CUlaunchConfig=SimpleNamespace, CUstreamCaptureMode=CaptureMode)
         self.CUlaunchAttribute = lambda: SimpleNamespace(value=SimpleNamespace(clusterDim=SimpleNamespace()))
         self.CUlaunchAttributeID = SimpleNamespace(
             CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6
@@ -102,7 +108,50 @@ def test_memory_is_whole_vectors_the_last_of_them_cleared(nbytes, size):
     cuda = FakeCuda()
     assert Driver(cuda).allocate(nbytes) == 4096
     clear = [("cuMemsetD8Async", 4096 + size - 16, 0, 16, 0)] if nbytes < size else []
-    assert cuda.calls == [("cuMemAlloc", size), *clear]
+    assert [call for call in cuda.calls if "CaptureMode" not in call[0]] == [("cuMemAlloc", size), *clear]
+
+
+class Capturing(FakeCuda):
+    """While another thread captures: what is about memory breaks that, but for a thread that says it has no part in it."""
+
+    def __init__(self, **failing):
+        super().__init__(**failing)
+        self.mode, self.broken = CaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL, False
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        before, self.mode = self.mode, mode
+        return Status.CUDA_SUCCESS, before
+
+    def _memory(self, *_):
+        self.broken |= self.mode != CaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        return (Status.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if self.broken else self.failing.get("memory", Status.CUDA_SUCCESS)), 4096
+
+    cuMemAlloc = cuMemFree = cuMemAllocAsync = cuMemFreeAsync = _memory
+
+
+@pytest.mark.parametrize(
+    "how", [lambda d: d.allocate(16), lambda d: d.free(1), lambda d: d.allocate_async(16, 7), lambda d: d.free_async(1, 7)]
+)
+def test_memory_breaks_no_capture(how):
+    """Of whatever thread; and the mode of this one is what it was, also where there is no memory."""
+    cuda = Capturing()
+    how(Driver(cuda))
+    assert not cuda.broken and cuda.mode == CaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    cuda = Capturing(memory=Status.CUDA_ERROR_OUT_OF_MEMORY)
+    assert "OUT_OF_MEMORY" in refused("E0604", how, Driver(cuda))
+    assert cuda.mode == CaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+
+
+def test_memory_of_pycuda_breaks_no_capture():
+    cuda = Capturing()
+
+    def mem_alloc(nbytes):
+        cuda._memory()
+        return SimpleNamespace(free=cuda._memory)
+
+    fake = PyCudaDriver(cuda, SimpleNamespace(init=lambda: None, Error=OSError, MemoryError=MemoryError, mem_alloc=mem_alloc))
+    fake.free(fake.allocate(16))
+    assert not cuda.broken and cuda.mode == CaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
 
 
 def test_the_context_is_retained_once_and_popped_also_after_an_error():

@@ -8,7 +8,9 @@
                                          case of it passed; says how many GPU tests failed, and what the record of several GPUs says
 
 A case's key is the hash of its emitted CUDA text (without line directives), its launch attributes and `gpu_case.py`, so an
-edit of a comment stales nothing and a changed kernel always does. The key of the record of several GPUs is the hash of its tests.
+edit of a comment stales nothing and a changed kernel always does. The record of several GPUs has two: the hash of its tests, and that of
+the files that launching on several devices goes through. Few have two GPUs: with other tests it is stale, but with other files only older,
+which is said and is no failure; a test of it that failed is.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tools" / "results" / "gpu.json"
 SEVERAL = ROOT / "tools" / "results" / "gpu2.json"
 SEVERAL_TESTS = ROOT / "tests" / "test_api_two_gpus.py"
+_API = ("calls", "devices", "dispatch", "dlpack", "front_text", "fronts", "host", "libraries", "owned", "prepared", "workspaces")
+SEVERAL_CODE = (*sorted((ROOT / "vxc" / "runtime").glob("*.py")), *(ROOT / "vxc" / "api" / f"{name}.py" for name in _API))
+OLDER = "older: recorded with other runtime files than these, so of an earlier launch path"
 LIMIT = 150  # seconds for the GPU tests
 WORKERS = 8
 VERSIONS = ("numpy", "cuda-bindings", "pycuda", "lark", "torch", "cupy-cuda13x", "numba-cuda", "jax", "ml_dtypes")
@@ -63,19 +68,35 @@ def fresh() -> int:
 
 
 def fresh_of_several() -> bool:
-    """Whether the record of several GPUs, if there is one, is of these tests and says that they passed."""
+    """Whether the record of several GPUs, if there is one, is of these tests and says that they passed; says whether it is of this code."""
     if not SEVERAL.exists():
         print("no record from two GPUs or more: the tests that need them did not run; gpu_check.py --several runs them")
         return True
     record = json.loads(SEVERAL.read_text())
     current = record["key"] == several_key()
     counts = f"{record['passed']} tests passed, {record['failed']} failed, {record['skipped']} skipped"
-    print(f"on {len(record['devices'])} GPUs {counts}{'' if current else '; stale'}")
+    print(f"on {len(record['devices'])} GPUs {counts}{'' if current else '; stale'}{'' if of_this_code(record) else f'; {OLDER}'}")
     return current and not record["failed"]
 
 
 def several_key() -> str:
     return hashlib.sha256(SEVERAL_TESTS.read_bytes()).hexdigest()[:32]
+
+
+def code_key() -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in SEVERAL_CODE)).hexdigest()[:32]
+
+
+def of_this_code(record: dict) -> bool:
+    """Whether a record of several GPUs was made with these runtime files; one without their key was not."""
+    return record.get("code") == code_key()
+
+
+def markdown_of_several(record: dict) -> str:
+    """What the README says of the record of several GPUs."""
+    counts = f"{record['passed']} passed and {record['failed']} failed"
+    older = "" if of_this_code(record) else f";\nthat record is {OLDER}"
+    return f"Of the tests that need two GPUs, on {len(record['devices'])} x {record['devices'][0]}, {counts}{older}.\n"
 
 
 def failures(record: dict) -> list[str]:
@@ -140,6 +161,7 @@ def record_several() -> int:
         "versions": versions(VERSIONS),
         **found,
         "key": several_key(),
+        "code": code_key(),
     }
     SEVERAL.write_text(json.dumps(whole, indent=1) + "\n")
     print(f"{count} x {whole['devices'][0]}: {found['passed']} tests passed, {found['failed']} failed")

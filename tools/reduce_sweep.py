@@ -27,6 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benching import charts
 from benching.ending import USAGE, Stopped, end, gpu, needed, rows_of
 from benching.orders import BYTES, CHUNKS, LANES, LENGTHS, SHAPES, VARIANTS, VECTOR, Variant, compiled, drawn, key_of, made, measured
 
@@ -108,9 +109,14 @@ def _words(shape: tuple[int, int]) -> str:
     return f"{shape[0]} blocks of {shape[1]}" if shape[0] else "full device"
 
 
+def ratios_of(path: Path) -> dict[Variant, float]:
+    """What is drawn of a record."""
+    return {variant: row["ratio"] for variant, row in by_variant(path).items()}
+
+
 def plot(path: Path) -> int:
     """A table of ratios, chunk x lanes, for each length and each number of threads."""
-    ratios = {variant: row["ratio"] for variant, row in by_variant(path).items()}
+    ratios = ratios_of(path)
     needed("matplotlib")
     from matplotlib.figure import Figure
 
@@ -125,7 +131,7 @@ def plot(path: Path) -> int:
         axes.set_title(f"{hd} elements, {f'{grid} blocks of {block}' if grid else 'full device'}", fontsize=8)
     figure.supxlabel("partials a lane")
     figure.supylabel("lanes a row")
-    figure.savefig(path.with_suffix(".png"), dpi=100)
+    charts.save(figure, path.with_suffix(".png"), ratios, dpi=100)
     return 0
 
 

@@ -18,8 +18,9 @@ FILES = {
     "torch": ("peers.py",), "inductor": ("peers.py",), "cupy": ("peers.py", "cupy_kernels.py"), "reference": ("reference.py",),
     **dict.fromkeys(("copy", "triton"), ("peers.py", "triton_kernels.py", "triton_text.py")),
 }  # fmt: skip
+RAW = "runtime/launches.py", "runtime/library.py"  # the driver's own function, and what it is given
 CALLS = {
-    "launch": ("launches.py", ("api/dispatch.py", "api/fronts.py", "api/front_text.py", "api/libraries.py", "api/prepared.py")),
+    "launch": ("launches.py", (*(f"api/{name}.py" for name in ("dispatch", "fronts", "front_text", "libraries", "prepared")), *RAW)),
     "start": ("first_call.py", ("api/compiling.py", "api/building.py", "cache/places.py", "cache/store.py", "cuda/cached.py", "driver.py")),
     "tune": ("tuned.py", ("api/tuned.py", "api/tuning.py", "api/tune_check.py", "api/candidates.py", "api/side_by_side.py")),
 }

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benching import charts
 from benching.cases import CASES
 from benching.record import RECORD
 
@@ -104,7 +105,7 @@ def plot(rows: Iterable[dict], path: Path) -> None:
     handles = [Patch(color=colour, label=label) for label, colour in BARS.values()]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(BARS), frameon=False, fontsize=12)
     figure.supxlabel("speed, where a plain copy of as many bytes is 1 (the line)")
-    figure.savefig(path, dpi=80)
+    charts.save(figure, path, suites, dpi=80)
 
 
 def _columns(sizes: dict[str, int]) -> list[list[str]]:

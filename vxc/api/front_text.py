@@ -8,8 +8,8 @@ from itertools import combinations
 from vxc.api.arguments import Parameter
 from vxc.api.libraries import Library
 
-ROW = ("launches", "ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of a program, `new` is the plan's `run`
-_MOST = 1024  # launches of a key that are kept
+ROW = ("ways", "lies", "apart", "slots", "new", "pack", "configs", "function")  # of a program, `new` is the plan's `run`
+MOST = 4096  # launches of a kernel that are kept
 
 
 class FrontText:
@@ -33,6 +33,7 @@ class FrontText:
         names = [_local(p) for p in self._params]
         lines = [
             f"def _call({', '.join(f'{name}=_missing' for name in names)}, /, *_more, **_others):",
+            "    global _last",
             "    try:",
             f"        if {names[-1]} is not _missing and not _more and not _others:",
             *(f"            {line}" for line in self._repeated()),
@@ -144,62 +145,79 @@ class FrontText:
         return "".join(f"_at_{p.name} & 15 or " for p in self.given(short) if p.array)
 
     def _repeated(self) -> list[str]:
-        """The calls with all arguments: the record's launch again, or parameters written anew."""
-        names = self._variables(0)
-        values = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
+        """The calls with all arguments: the launch that was kept for such a one, or parameters written anew."""
+        names, entry, places = self._variables(0), ", ".join(self.entry()), self._places()
+        arrays = ", ".join(names[p.name] for p in self._params if p.array)
+        alike = [f"{_local(p)} is _was_{p.name}" for p in self._params if not p.array]
         return [
-            *self._read(0),
+            "try:",
+            *([] if self._asks else [f"    _key = {self._key(0)}"]),
+            *(f"    {line}" for line in self._addresses(0)),
+            *(["    _device = _current()"] if self._several else []),
+            f"    _queue = {self._library.queue}",
+            f"    {entry} = _last",
+            f"    if {' or '.join(f'{now} != {was}' for now, was in zip(places, self.entry()))}:",
+            f"        {entry} = _last = _kept.get({_tuple(places)}, _none)",
+            f"    _again = {' and '.join([*alike, f'_same({arrays})' if self._asks else '_key == _known'])}",
             "except Exception:",
             "    pass",
             "else:",
-            f"    if {self._alike([*(f'_was_{p.name}' for p in self._params), '_queue_before'])}:",
+            "    if _again:",
             "        if not _launch():",
             f"            return {self._result(names)}",
-            f"    elif _write_full(_row, _queue, {values}):",
+            f"    elif _write_full({self._taken()}):",
             f"        return {self._result(names)}",
         ]
 
-    def _read(self, short: int) -> list[str]:
-        """What is known of such calls, and where the arrays are now; the `try` is for whoever asks to end."""
-        given, names, columns = self.given(short), self._variables(short), self._columns(short)
-        kind, arrays = ("full", "short")[short], [names[p.name] for p in given if p.array]
-        asked = ", ".join(arrays) if self._asks else "_key"
-        lines = [
-            *([] if self._asks else [f"_key = {self._key(short)}"]),
-            f"{columns} = _last_{kind}",
-            f"if not _same({asked}):" if self._asks else "if _key != _known:",
-            f"    {columns} = _find_{kind}({asked})",
-            *self._addresses(short),
-            *(["if _current() != _device:", "    raise ValueError"] if self._several else []),
-            f"_queue = {self._library.queue}",
+    def _places(self) -> list[str]:
+        """What a launch that is kept is found by: where arrays are now, the stream, and the current device where there are several."""
+        return [*(f"_at_{p.name}" for p in self._params if p.array), "_queue", *(["_device"] if self._several else [])]
+
+    def entry(self) -> list[str]:
+        """What is kept with a launch: its places, what tells whether arrays are as they were, and the numbers."""
+        known, numbers = "_same" if self._asks else "_known", [f"_was_{p.name}" for p in self._params if not p.array]
+        return [*(f"_then{place}" for place in self._places()), known, *numbers, "_launch"]
+
+    def _taken(self) -> str:
+        """The arguments of `_write_full`."""
+        return ", ".join([*map(_local, self._params), *self._places(), *([] if self._asks else ["_key"])])
+
+    def _record_of(self, short: int) -> list[str]:
+        """What is known of such calls."""
+        kind, names = ("full", "short")[short], self._variables(short)
+        columns = "_same, _device, _row" if self._asks else "_known, _device, _row"
+        asked = ", ".join(names[p.name] for p in self.given(short) if p.array) if self._asks else "_key"
+        other = f"if not _same({asked}):" if self._asks else "if _key != _known:"
+        return [f"{columns} = _last_{kind}", other, f"    {columns} = _find_{kind}({asked})"]
+
+    def _begun(self, short: int) -> list[str]:
+        """How such a function begins: with the record of the call, and, for calls that allocate, where the inputs are now."""
+        names, record = self._variables(short), [f"        {line}" for line in self._record_of(short)]
+        if not short:
+            several = "        _here = _device", "        if _here != _device:", "            raise ValueError"
+            before, behind = (several[:1], several[1:]) if self._several else ((), ())
+            return [f"def _write_full({self._taken()}):", "    global _last", "    try:", *before, *record, *behind]
+        return [
+            f"def _allocating({', '.join(names[p.name] for p in self.given(1))}):",
+            "    try:",
+            *([] if self._asks else [f"        _key = {self._key(1)}"]),
+            *record,
+            *(f"        {line}" for line in self._addresses(1)),
+            *(["        if _current() != _device:", "            raise ValueError"] if self._several else []),
+            f"        _queue = {self._library.queue}",
         ]
-        return ["try:", *(f"    {line}" for line in lines)]
 
     def _written(self, short: int) -> list[str]:
         """The function that writes the parameters of a call anew and launches, and says whether that went well: if not, `general` is to
         look. Or that of calls that allocate outputs, which gives these, or `_missing`.
         """
-        given, names = self.given(short), self._variables(short)
+        names = self._variables(short)
         outs = [p.name for p in self._params if p.mode == "out"]
         if short and not outs:
             return []
         nothing, row = "_missing" if short else "False", self._row_columns(short)
         values = self._values(names)
-        if short:
-            head = [f"def _allocating({', '.join(names[p.name] for p in given)}):", *(f"    {line}" for line in self._read(1))]
-        else:
-            taken = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in given)
-            places = "".join(f"_at_{p.name}, " for p in given if p.array)
-            numbers = {_local(p): f"_was_{p.name}" for p in given if not p.array}
-            again = " and ".join(["_before is not None", *(f"{now} is {was}" for now, was in numbers.items())])
-            head = [
-                f"def _write_full(_row, _queue, {taken}):",
-                "    global _last_full",
-                f"    {', '.join(['_before', *numbers.values()])}, = _row[{len(self.common())}].get(_one := ({places}_queue), _never)",
-                f"    if (_again := {again}) and _before:",
-                "        return not _before()",
-                "    try:",
-            ]
+        head = self._begun(short)
         inside = [
             f"{row} = _row",
             f"if ({self._odd(short)}_lies) and (_low := {self._low(short)}) != _lies:",
@@ -242,7 +260,7 @@ class FrontText:
         """What a row has."""
         pairs, new = self.pairs(short), [p.name for p in self._params if p.mode == "out" and short]
         bounds = [f"_{side}_{at}" for at in range(len(pairs)) for side in ("from", "to")]
-        return ", ".join([*self.common(), *(f"_{part}" for part in ROW), *bounds, *(f"_make_{name}" for name in new)])
+        return ", ".join([*(f"_{part}" for part in ROW), *bounds, *(f"_make_{name}" for name in new)])
 
     def _values(self, names: dict[str, str]) -> str:
         """What is packed, in the order of the plan: addresses, then scalars."""
@@ -251,27 +269,22 @@ class FrontText:
         values += [f"_packer_{name}({names[name]})" if name in self._packed else names[name] for name in scalars]
         return "".join(f"{value}, " for value in values).rstrip()
 
-    def _alike(self, was: Sequence[str]) -> str:
-        """Whether arguments and stream are those of another call. Numbers are compared as objects, for 1.0 is no 1, nor -0.0 0.0, and to
-        compare NumPy's may warn.
-        """
-        parts = (f"_at_{p.name} == {one}" if p.array else f"{_local(p)} is {one}" for p, one in zip(self._params, was))
-        return " and ".join([*parts, f"_queue == {was[-1]}"])
-
     def _kept(self) -> list[str]:
-        """A call that is made a second time, with no other on the same memory in between, keeps its parameters, and becomes the record."""
-        now = ", ".join(f"_at_{p.name}" if p.array else _local(p) for p in self._params)
-        record = ", ".join([*self.common(), "_queue", now, "_launch", "_row"])
-        numbers = "".join(f", {_local(p)}" for p in self._params if not p.array) or ","
+        """A call that is made a second time, with no other on the same memory in between, keeps its parameters."""
+        known, numbers = "_same" if self._asks else "_known", [_local(p) for p in self._params if not p.array]
+        once = [f"_known_once is {known}", *(f"{now} is _once_{at}" for at, now in enumerate(numbers))]
         return [
-            f"if len(_launches) >= {_MOST}:",
-            "    _launches.clear()",
-            "if _again:",
+            f"_one = {_tuple(self._places())}",
+            f"{', '.join(['_known_once', *(f'_once_{at}' for at in range(len(numbers)))])}, = _once.get(_one, _never)",
+            f"if {' and '.join(once)}:",
+            f"    if len(_kept) >= {MOST}:",
+            "        _kept.clear()",
             "    _launch = _partial(_enqueue, _config, _function, _table, None)",  # which holds the slot, too
-            f"    _launches[_one] = _launch{numbers}",
-            f"    {'' if self._asks else '_full[_known] = '}_last_full = {record}",
+            f"    _kept[_one] = _last = {', '.join([*self._places(), known, *numbers, '_launch'])}",
             "    return not _launch()",
-            f"_launches[_one] = False{numbers}",
+            f"if len(_once) >= {MOST}:",
+            "    _once.clear()",
+            f"_once[_one] = {', '.join([known, *numbers])},",
         ]
 
     def _made(self, new: list[str], names: dict[str, str]) -> list[str]:
@@ -292,19 +305,14 @@ class FrontText:
         apart = [f"_at_{a} - _at_{b}" for a, b in self.pairs(short)]
         return tests + [f"_from_{at} < {one} < _to_{at} and ({at}, {one}) not in _apart" for at, one in enumerate(apart)]
 
-    def _columns(self, short: int) -> str:
-        """What a record has."""
-        known = [] if short else ["_queue_before", *(f"_was_{p.name}" for p in self._params), "_launch"]
-        return ", ".join([*self.common(), *known, "_row"])
-
-    def common(self) -> list[str]:
-        """What records and rows begin with."""
-        return ["_same" if self._asks else "_known", "_device"]
-
 
 def _local(param: Parameter) -> str:
     """The variable that has an argument: no name of Python's own, nor one that the text uses."""
     return f"{param.name}_"
+
+
+def _tuple(parts: Sequence[str]) -> str:
+    return f"({', '.join(parts)},)"
 
 
 def _all(names: list[str], test: str) -> str:

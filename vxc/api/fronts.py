@@ -2,22 +2,25 @@
 
     def _call(x_=_missing, y_=_missing, n_=_missing, /, *_more, **_others):
         ..
-                _same, _device, _queue_before, _was_x, _was_y, _was_n, _launch, _row = _last_full
-                if not _same(x_, y_):
-                    .. = _find_full(x_, y_, n_)
                 _at_x, _at_y, _queue = _pointer(x_), _pointer(y_), _stream(_device)
+                _then_at_x, _then_at_y, _then_queue, _same, _was_n, _launch = _last
+                if _at_x != _then_at_x or _at_y != _then_at_y or _queue != _then_queue:
+                    .. = _last = _kept.get((_at_x, _at_y, _queue), _none)
+                _again = n_ is _was_n and _same(x_, y_)
                 ..
-                if _at_x == _was_x and _at_y == _was_y and n_ is _was_n and _queue == _queue_before:
+                if _again:
                     if not _launch():
                         return y_
-                elif _write_full(_row, _queue, _at_x, _at_y, n_):
+                elif _write_full(x_, y_, n_, _at_x, _at_y, _queue):
                     return y_
 
-What decides how a call runs is its *key*: shapes, dtypes, strides of what is not dense, the device. To each key belongs a *record*, with
-a call that was made before. A call of the last key is known by one question to the library, where it has a quick one, else by comparing
-keys; any other by one dict hit on its key, or, of a library with a quick question, by one on its shapes and that question. A call that is
-made a second time, with the same memory, stream and numbers, gets a *launch*, with parameters of its own, which nobody writes again. That
-of the record is found by comparing these, any other by one dict hit on memory and stream. Else the parameters are written, once it was
+A call that is made a second time, with the same memory, stream and numbers, gets a *launch*, with parameters of its own, which nobody
+writes again. It is found by comparing these with those of the last call, else by one dict hit on memory and stream; and it runs if one
+question to the library, where it has a quick one, says that the arrays are as they were, else if the call's *key* is what it was: shapes,
+dtypes, strides of what is not dense, the device. So calls with arrays of many shapes in turns cost little more than one that is repeated.
+
+Else the parameters are written. To each key belongs a *record*: that of the last call is known by the question or the key; any other by one
+dict hit on its key, or, of a library with a quick question, by one on its shapes and that question. Parameters are written once it was
 seen that the memory is there, and that what is written overlaps nothing. What is compiled also follows from where arrays lie modulo 16
 bytes: calls of one key that lie otherwise than the last are found by one dict hit more. Anything unusual, errors too, goes to `general`,
 which says what is wrong.
@@ -73,14 +76,16 @@ class Front:
         self._same = None if deciding else library.same(self._module)  # which says nothing of numbers
         self._records: tuple[dict, dict] = ({}, {})
         self._shaped: tuple[dict, dict] = ({}, {})
+        scalars = sum(not p.array for p in params)
         asks, several, renames = self._same is not None, place is not None, renamed is not None
         self._text = FrontText(params, library, deciding, packers.keys(), asks=asks, several=several, renames=renames)
         self.text = "\n".join(self._text.lines())
+        none = (*(None for _ in self._text.entry()[: -2 - scalars]), _unlike, *(None for _ in range(scalars)), None)
         scope = {
             "_missing": object(), "_general": general, "_full": self._records[0], "_short": self._records[1], "_numbers": _NUMBERS,
             "_shaped_full": self._shaped[0], "_shaped_short": self._shaped[1],
-            "_last_full": self._record(0, _unlike, 0, ()), "_last_short": self._record(1, _unlike, 0, ()),
-            "_never": (None, *(None for p in params if not p.array)),
+            "_last_full": (_unlike, 0, ()), "_last_short": (_unlike, 0, ()), "_device": 0,  # the only one, if it is asked for
+            "_kept": {}, "_once": {}, "_last": none, "_none": none, "_never": (None, *(None for p in params if not p.array)),
             "_module": self._module, "_pointer": library.address(self._module), "_stream": library.stream(self._module), "_place": place,
             "_renamed": renamed, "_current": library.current(self._module), "_partial": partial, "_Error": VxcError,
             "_enqueue": enqueue, "_places": {p.name: at for at, p in enumerate(params)},
@@ -97,42 +102,31 @@ class Front:
         if set(values) != {p.name for p in given} or not prepared.steps:
             return
         records, (key, lies, distances) = self._records[short], self._keys[short](*(values[p.name] for p in given))
-        launches, ways = (records[key][-1][self._at(part)] if key in records else {} for part in ("launches", "ways"))
+        ways = records[key][-1][ROW.index("ways")] if key in records else {}
         if lies not in ways:
             for kept in (records, self._shaped[short], ways):
                 if len(kept) >= _LIMIT:
                     kept.clear()
             arrays = [values[p.name] for p in given if p.array]
             makers = [maker(arrays, o.name, o.shape, o.dtype, prepared.device) for o in prepared.outs]
-            known = self._same(arrays) if self._same else key
-            ways[lies] = self._row(prepared, short, known, (launches, ways, lies), makers)
-            records.setdefault(key, self._record(short, known, prepared.device, ways[lies]))
-        apart = ways[lies][self._at("apart")]
+            ways[lies] = self._row(prepared, short, (ways, lies), makers)
+            records.setdefault(key, (self._same(arrays) if self._same else key, prepared.device, ways[lies]))
+        apart = ways[lies][ROW.index("apart")]
         if len(apart) >= _LIMIT:
             apart.clear()
         bounds = _bounds(prepared, self._text.pairs(short))
         apart.update((at, one) for at, (one, (low, high)) in enumerate(zip(distances, bounds)) if low < one < high)
 
-    def _at(self, part: str) -> int:
-        """Where a row has what `ROW` names."""
-        return len(self._text.common()) + ROW.index(part)
-
-    def _record(self, short: int, known: Any, device: int, row: tuple) -> tuple:
-        """That of a key of which no call was made twice. Calls that allocate outputs have new memory each, and are never like the last."""
-        last = () if short else (None, *(None for _ in self._params), None)
-        return (known, device, *last, row)
-
-    def _row(self, prepared: Prepared, short: int, known: Any, lies: tuple[dict, dict, Any], makers: list) -> tuple:
-        """What is common to the calls of a key that lie alike: what the text's `common` and `ROW` name, between which distances the
-        memory of a pair of arrays may overlap, what allocates. All rows of a key have its `launches`, by what they were made for, and its
-        `ways`, the rows by where arrays lie modulo 16 bytes. `apart` has the distances at which memory does not overlap all the same, as
-        two columns of one array.
+    def _row(self, prepared: Prepared, short: int, lies: tuple[dict, Any], makers: list) -> tuple:
+        """What is common to the calls of a key that lie alike: what the text's `ROW` names, between which distances the memory of a pair of
+        arrays may overlap, what allocates. All rows of a key have its `ways`, the rows by where arrays lie modulo 16 bytes. `apart` has the
+        distances at which memory does not overlap all the same, as two columns of one array.
         """
         step, (pack, run) = prepared.single, _from_first(prepared)
         new = prepared.slot if step else run
         function = step and step.configs, step and step.function
         bounds = (bound for both in _bounds(prepared, self._text.pairs(short)) for bound in both)
-        return (known, prepared.device, *lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
+        return (*lies, set(), prepared.slots, new, pack, *function, *bounds, *makers)
 
 
 def _bounds(prepared: Prepared, pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:

@@ -60,11 +60,11 @@ _ROW = "the {} elements that a thread takes in a row ".format
 
 
 def _iteration(threads: int) -> str:
-    return f"it is one element to an iteration, which {f'{threads} threads run together' if threads > 1 else 'one thread runs'}"
+    return f"it is one element to an iteration, which {f'{threads} threads run together' if threads != 1 else 'one thread runs'}"
 
 
 def _begins(elements: int, by: int) -> str:
-    return f"{_ROW(elements)}may begin at any {f'multiple of {by} bytes' if by > 1 else 'byte'}"
+    return f"{_ROW(elements)}may begin at any {f'multiple of {by} bytes' if by != 1 else 'byte'}"
 
 
 REASONS: dict[str, _Row] = {

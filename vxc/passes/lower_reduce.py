@@ -66,10 +66,11 @@ class Reduction:
         holders = 1 if self.team is None or self.team.group > WARP else self.team.group
         fold = fold_order(order.most_parts, holders)  # the lanes of a warp hold the partial results of parts in turn
         slots = Slots.declare(b, self.acc.dtypes, fold.chunk, "parts")
-        if fold.lanes > 1:
+        some = self._some(parts, span)
+        if fold.lanes > 1 or some != parts:
             with b.loop(0, fold.chunk, kind=kind_of(fold.chunk), name="k") as k:
                 slots.put(b, self.acc.start(), k)
-        with b.loop(0, parts, kind="serial", name="p") as p:
+        with b.loop(0, some, kind="serial", name="p") as p:
             base = b.emit("mul", p, span)
             state = self._part(base, b.emit("max", b.emit("min", span, b.emit("sub", self.length, base)), 0))
             if fold.lanes == 1:
@@ -81,6 +82,14 @@ class Reduction:
         fold_halves(b, self.acc, slots, fold.chunk, parts if fold.lanes == 1 else None)
         state = slots.get(b)
         return self.finish(state if fold.lanes == 1 else self.team.across_lanes(self.acc, state, fold.lanes))
+
+    def _some(self, parts: Scalar, span: Scalar) -> Scalar:
+        """How many parts to go through. Of a fixed number most are empty where a row is short, and stay what they begin as; a number that
+        goes with the length has next to none.
+        """
+        if isinstance(self.length, Const) or not self.order.parts:
+            return parts
+        return self.b.emit("ceildiv", self.length, self.b.emit("max", span, 1))
 
     def of_lane(self) -> State:
         """What this lane of the team makes of its elements, of one part."""

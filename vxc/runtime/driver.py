@@ -132,7 +132,8 @@ class Driver(Queues, Launches):
         kernels load the whole of it.
         """
         size = whole_vectors(nbytes)
-        memory = self._allocated(size)
+        with self._beside_captures():
+            memory = self._allocated(size)
         if size > nbytes:
             self.fill_async(int(memory) + size - VECTOR, 0, VECTOR, 0)
         return memory
@@ -141,7 +142,23 @@ class Driver(Queues, Launches):
         return self._call("cuMemAlloc", nbytes)
 
     def free(self, memory: Any) -> None:
+        with self._beside_captures():
+            self._freed(memory)
+
+    def _freed(self, memory: Any) -> None:
         self._call("cuMemFree", memory)
+
+    @contextlib.contextmanager
+    def _beside_captures(self) -> Iterator[None]:
+        """For memory, which is none of a graph's: while any thread captures, or this one, CUDA refuses to get or give back any, and breaks
+        the capture for it. Threads do not know of each other's captures, and Python's collector gives back when it likes.
+        """
+        relaxed = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self._call("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            yield
+        finally:
+            self._call("cuThreadExchangeStreamCaptureMode", before)
 
     def upload(self, memory: Any, array: np.ndarray) -> None:
         """Copies a contiguous array to the device."""
@@ -155,10 +172,12 @@ class Driver(Queues, Launches):
 
     def allocate_async(self, nbytes: int, stream: int) -> int:
         """The address of device memory that exists from this point of the stream to `free_async`."""
-        return int(self._call("cuMemAllocAsync", whole_vectors(nbytes), stream))
+        with self._beside_captures():
+            return int(self._call("cuMemAllocAsync", whole_vectors(nbytes), stream))
 
     def free_async(self, address: int, stream: int) -> None:
-        self._call("cuMemFreeAsync", address, stream)
+        with self._beside_captures():
+            self._call("cuMemFreeAsync", address, stream)
 
     def fill_async(self, address: int, byte: int, nbytes: int, stream: int) -> None:
         if nbytes:
@@ -227,7 +246,7 @@ class PyCudaDriver(Driver):
         with self._translated():
             return self._pycuda.mem_alloc(nbytes)
 
-    def free(self, memory: Any) -> None:
+    def _freed(self, memory: Any) -> None:
         with self._translated():
             memory.free()
 
