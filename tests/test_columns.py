@@ -10,15 +10,18 @@ from cli_tool import vxc
 
 from tests.everywhere import compiled
 from vxc.api.strided import with_strides
+from vxc.binding import Binding
 from vxc.diag import VxcError
 from vxc.diff import disagreements, prefix_executors
-from vxc.driver import compile_plan
+from vxc.driver import compile, compile_plan
 from vxc.dtypes import F32
 from vxc.inputs import Call
 from vxc.interp.ast_interp import run_ast
 from vxc.interp.flat_interp import run_flat
 from vxc.passes.columns import dealt
+from vxc.schedule import schedule
 from vxc.semantics import Order, reduce
+from vxc.source import Source
 
 COLUMNS = "kernel k(x: {dtype}[M, N], out y: {result}[N]) {{ {how} parallel j in N {{ y[j] = {op}(x[:, j]); }} }}"
 SHAPES = [(0, 5), (1, 1), (3, 1), (1, 33), (5, 32), (70, 31), (131, 65)]
@@ -85,6 +88,80 @@ def test_a_thread_takes_four_bytes_of_columns(op, dtype, width, n, how):
     agree(made, *({"x": values((m, n), dtype, m)} for m in (0, 1, 131)))
 
 
+def lies(text: str, aligned: bool, **defines):
+    """A kernel for arrays of which it is known that their rows begin at multiples of 16 bytes, or that they may not: as a call knows it."""
+    return compile(Source("k.vx", text), defines=defines, aligned={"x": aligned, "y": aligned})
+
+
+@pytest.mark.parametrize("dtype, width", [("f64", 1), ("f32", 1), ("f16", 2), ("u8", 4)])
+@pytest.mark.parametrize("m", [131, 9000])  # in one part, in 16
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_call_takes_four_bytes_of_columns_where_their_rows_are_aligned(dtype, width, m, aligned):
+    """Though their number is no constant: rows that begin at multiples of 16 bytes are such multiples long."""
+    made = lies(column("sum", dtype), aligned, M=m)
+    loop = next(i for i in made.after("map-loops").kernels[0].insts if i.attr("columns"))
+    assert loop.attr("vector", 1) == (width if aligned else 1)
+    assert (loop.attr("one_run"), len(made.plan.kernels)) == ((None, 1) if m == 131 else (True, 2))
+    for n in (0, 16, 80) if aligned else (1, 2, 31, 33, 80):
+        if m * n < 400_000:
+            x = values((m, n), dtype, n)
+            assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+@pytest.mark.parametrize("op, dtype", [("sum", "f32"), ("sum", "f64"), ("max", "f16"), ("sum", "i32"), ("argmin", "f32")])
+def test_few_long_columns_go_in_smaller_blocks_with_more_loads_under_way(op, dtype):
+    """Where the call alone knows how many there are, in a launch of their own, to the bits of that of many."""
+    made = compiled(column(op, dtype), M=1100)
+    loops = [next(i for i in k.insts if i.attr("columns")) for k in made.after("map-loops").kernels]
+    assert [(loop.attr("columns"), loop.attr("ahead")) for loop in loops] == [(8, 64), (32, None)]
+    names = [kernel.name for kernel in made.plan.kernels]
+    for n in (0, 1, 7, 33, 512, 513):
+        x = values((1100, n), dtype, n)
+        runs = [step.kernel.name for step in schedule(made.plan, Binding({"N": n}, {}, {})).launches if step.grid]
+        assert runs == ([] if n == 0 else names[:1] if n <= 512 else names[1:])
+        assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+FEW = [(1100, 257, 8, 64), (1100, 512, 8, 64), (1100, 513, 32, None), (1023, 257, 32, None), (1100, 5, 5, None)]
+
+
+@pytest.mark.parametrize("m, n, across, ahead", FEW)
+def test_so_do_few_of_a_constant_number(m, n, across, ahead):
+    made = compiled(column(), M=m, N=n)
+    (loop,) = (i for k in made.after("map-loops").kernels for i in k.insts if i.attr("columns"))
+    assert (loop.attr("columns"), loop.attr("ahead")) == (across, ahead)
+    assert {used.spill_stores for used in made.binary.kernels.values()} == {0}
+    x = values((m, n), "f32", n)
+    assert run_flat(made.plan, {"x": x}, {})["y"].tobytes() == run_ast(made.typed, {"x": x}, {})["y"].tobytes()
+
+
+BATCHED = "kernel k(x: {dtype}[B, M, {n}], out y: f32[B, {n}]) {{ parallel b in B, j in {n} {{ y[b, j] = {value}; }} }}"
+DEEP = "kernel k(x: f32[B, C, M, N], out y: f32[B, C, N]) { parallel b in B, c in C, j in N { y[b, c, j] = sum(x[b, c, :, j]); } }"
+AGAIN = "kernel k(x: f32[M, N], out y: f32[K]) { parallel j in K { y[j] = sum(x[:, j % N]); } }"
+RUNS = [
+    (BATCHED.format(dtype="f32", n="N", value="sum(x[b, :, j])"), [(3, 40, 33), (2, 5, 64), (4, 3, 1), (2, 0, 7), (0, 3, 7)], True),
+    (BATCHED.format(dtype="f16", n="N", value="sum(x[b, :, j]) - min(x[b, :, j])"), [(3, 40, 33), (2, 5, 64), (1, 3, 1)], True),
+    (BATCHED.format(dtype="f16", n=70, value="max(x[b, :, j])"), [(3, 40, 70)], True),
+    (BATCHED.format(dtype="f16", n=6, value="sum(x[b, :, j])"), [(3, 40, 6)], None),  # fewer than a warp: of several at once
+    (DEEP, [(2, 3, 40, 33), (1, 2, 3, 5)], True),
+]
+
+
+@pytest.mark.parametrize("text, shapes, one_run", RUNS)
+def test_a_block_has_columns_of_one_run(text, shapes, one_run):
+    made = compiled(text, binary=False)
+    (loop,) = (i for i in made.after("map-loops").kernels[0].insts if i.attr("columns"))
+    assert loop.attr("one_run") == one_run
+    agree(made, *({"x": values(shape, "f16" if "f16" in text else "f32", at)} for at, shape in enumerate(shapes)))
+
+
+@pytest.mark.parametrize("n, k", [(5, 33), (40, 100), (40, 80), (7, 3)])
+def test_columns_that_are_read_again_need_not_be_whole_runs(n, k):
+    made = compiled(AGAIN, binary=False)
+    assert not any(i.attr("one_run") for i in made.after("map-loops").kernels[0].insts)
+    agree(made, {"x": values((70, n), "f32", n), "y": np.zeros(k, "f4")})
+
+
 REFUSED = [
     ("", "sum(x[:, j] * y[j])", "it reads y, which it writes"),
     ("@lanes(64)", "sum(x[:, j])", "its order has 64 lanes, and a block has room for 32 of each"),
@@ -123,7 +200,7 @@ def test_which_loops_go_along_columns(params, body, sizes, across):
     agree(made, {name: values(shape, "f32", at) for at, (name, shape) in enumerate(zip("xs", shapes))})
 
 
-SECTORS = [("f64", 8), ("f32", 4), ("f16", 2)]
+SECTORS = [("f64", 8), ("f32", 4), ("f16", 4), ("u8", 4)]
 
 
 @pytest.mark.parametrize("dtype, sectors", SECTORS)

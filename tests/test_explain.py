@@ -74,7 +74,7 @@ def check(value, path: str) -> None:
 
 
 def validate(document: dict) -> None:
-    assert document["schema"] == model.SCHEMA == 3
+    assert document["schema"] == model.SCHEMA == 4
     for name, value in document.items():
         check(value, name)
 
@@ -299,9 +299,18 @@ def test_bad_input_in_the_file():
 # ---- the register cap ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("threads, most", [(128, 255), (512, 128), (1024, 64)])
+def test_how_many_registers_a_block_leaves_to_each_thread(tmp_path, threads, most):
+    file = tmp_path / "k.vx"
+    body = f"@threads({threads}) grid b in 1 {{ parallel i in 64 {{ y[i] = 1.0; }} }}"
+    file.write_text(f"kernel k(out y: f32[64]) {{ {body} }}\nexample k();\n")
+    assert launch(file)["resources"]["register_limit"] == most
+    assert f"a thread (at most {most})" in vxc("explain", file).out
+
+
 def test_the_register_cap_by_option_and_by_environment(monkeypatch):
     free, capped = (launch(SAMPLES / "attention_naive.vx", *cap)["resources"] for cap in ([], ["--maxrregcount", 24]))
-    assert (free["register_cap"], capped["register_cap"]) == (None, 24)
+    assert [(x["register_cap"], x["register_limit"]) for x in (free, capped)] == [(None, 255), (24, 24)]
     assert capped["registers"] <= 24 < free["registers"]
     monkeypatch.setenv("VXC_MAXRREG", "24")
     assert launch(SAMPLES / "attention_naive.vx")["resources"] == capped

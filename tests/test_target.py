@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vxc.diag import VxcError
-from vxc.target import TARGETS, for_capability, max_block_threads, occupancy, target
+from vxc.target import TARGETS, for_capability, max_block_threads, max_registers, occupancy, target
 
 
 def test_default_target_is_hopper_with_its_own_instructions():
@@ -86,3 +86,14 @@ def test_max_block_threads_is_where_occupancy_ends(registers):
     most = max_block_threads(registers)
     assert occupancy(target(), most, registers, 0)[0] > 0
     assert most == 1024 or occupancy(target(), most + 1, registers, 0)[0] == 0
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+@pytest.mark.parametrize("threads", [32, 96, 128, 256, 384, 512, 544, 1024])
+def test_max_registers_is_where_so_many_blocks_no_longer_fit(threads, blocks):
+    def fit(registers: int) -> bool:
+        return occupancy(target("sm_90"), threads, registers, 0)[0] >= blocks
+
+    most = max_registers(threads, blocks)
+    assert fit(most) if threads * blocks <= 2048 else not fit(1)
+    assert most == 255 or not fit(most + 1)

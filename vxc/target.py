@@ -195,6 +195,13 @@ def max_block_threads(registers: int) -> int:
     return min(REGISTERS_PER_BLOCK // warp_registers // _PARTITIONS * _PARTITIONS * WARP, MAX_THREADS_PER_BLOCK)
 
 
+def max_registers(threads: int, blocks: int = 1) -> int:
+    """The most registers that each thread of a block can have where so many such blocks are to be on a multiprocessor at once."""
+    warps = -(-threads // WARP)
+    most = min(REGISTERS_PER_BLOCK // _round_up(warps, _PARTITIONS), REGISTERS_PER_SM // _round_up(warps * blocks, _PARTITIONS))
+    return min(most // _REGISTER_GRANULARITY * _REGISTER_GRANULARITY // WARP, MAX_REGISTERS_PER_THREAD)
+
+
 def _round_up(value: int, granularity: int) -> int:
     return -(-value // granularity) * granularity
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from vxc.record import record
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @record
@@ -20,6 +20,7 @@ class Resources:
 
     registers: int
     register_cap: int | None
+    register_limit: int
     spill_bytes: int
     stack_bytes: int
     shared_bytes: int

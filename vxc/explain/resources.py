@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vxc.driver import Compiled
 from vxc.explain.model import Resources
-from vxc.target import WARP, occupancy
+from vxc.target import WARP, max_registers, occupancy
 
 
 def resources_of(compiled: Compiled) -> dict[str, Resources]:
@@ -13,10 +13,12 @@ def resources_of(compiled: Compiled) -> dict[str, Resources]:
     for kernel in compiled.plan.kernels:
         used = compiled.binary.kernels[compiled.symbol(kernel.name)]
         shared, threads = used.shared + kernel.attr("shared_bytes", 0), kernel.attr("threads", 1)
+        most = max_registers(threads, kernel.attr("min_blocks", 1))
         blocks, limit = occupancy(compiled.target, threads, used.registers, shared)
         found[kernel.name] = Resources(
             registers=used.registers,
             register_cap=compiled.max_registers,
+            register_limit=min(compiled.max_registers or most, most),
             spill_bytes=used.spill_stores + used.spill_loads,
             stack_bytes=used.stack,
             shared_bytes=shared,

@@ -8,7 +8,7 @@ from vxc.diag import count
 from vxc.explain.model import Access, Decision, KernelExplanation, Launch, Layout, Loop, Roofline
 from vxc.layout.layout import parse, program_text
 from vxc.source import Source
-from vxc.target import MAX_REGISTERS_PER_THREAD, WARP
+from vxc.target import WARP
 
 LEGEND = """\
 A warp is 32 threads that run together; a request is one memory instruction of a warp. A sector is 32 bytes, the least that global
@@ -44,10 +44,10 @@ def _registers(x: Launch) -> str:
     used = x.resources
     if used is None:
         return ""
-    cap = used.register_cap or MAX_REGISTERS_PER_THREAD
     spilled = f"{used.spill_bytes} bytes spilled to memory" if used.spill_bytes else "nothing spilled"
     stack = f", {used.stack_bytes:,} bytes of stack" if used.stack_bytes else ""
-    return f"{used.registers} a thread (at most {cap}), {spilled}{stack}; {used.shared_bytes:,} bytes of shared memory a block"
+    registers = f"{used.registers} a thread (at most {used.register_limit})"
+    return f"{registers}, {spilled}{stack}; {used.shared_bytes:,} bytes of shared memory a block"
 
 
 def _occupancy(x: Launch) -> str:

@@ -92,6 +92,7 @@ _VALUES: dict[str, Callable] = {
     "deal": _positive,
     "flight": _power_of_two,
     "columns": _positive,
+    "ahead": _positive,
     "least": _positive,
     "most": _positive,
     "multiple": _positive,

@@ -100,6 +100,8 @@ _LOOP_ATTRS = (
     ("map", AttrDef("str", False, ("blocks", "lanes", "teams", "all"))),
     ("flight", AttrDef("int")),  # stage=team, over blocks: iterations that a group of lanes runs at once
     ("columns", AttrDef("int")),  # stage=team, over blocks: iterations of neighbouring threads, whose lanes are so many threads apart
+    ("ahead", AttrDef("int")),  # with `columns`: loads that a lane of a reduction has under way, where not 16
+    ("one_run", AttrDef("bool")),  # with `columns`: those of a block have one quotient of the index, by what its first remainder is by
     ("threads", AttrDef("int")),  # a `grid` loop: each iteration is a block of so many threads
     ("stages", AttrDef("int")),  # a `pipelined` loop: iterations whose copies may be in flight
     *_LENGTH,

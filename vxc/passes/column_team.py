@@ -15,12 +15,12 @@ from dataclasses import replace
 from vxc.ir.builder import Builder, Rewriter
 from vxc.ir.kernel import Const, Inst, Scalar, Value
 from vxc.passes.accumulate import Accumulator, Slots, State, fold_halves
+from vxc.passes.column_runs import Place, Runs
+from vxc.passes.columns import AHEAD
 from vxc.passes.lower_reduce import accumulator_of
 from vxc.passes.plain_rows import PlainRow
 from vxc.passes.team import Team
 from vxc.record import state
-
-AHEAD = 16  # loads that a lane has in flight
 
 Take = Callable[..., None]  # receives the operands of a `contribute`, and of which result they are
 
@@ -52,34 +52,30 @@ class ColumnTeam(Team):
         return left.get(b, self.column)
 
 
-def column_team(threads, loop: Inst, rewriter: Rewriter) -> Rewriter:
+def column_team(threads, loop: Inst, runs: Runs | None, rewriter: Rewriter) -> Rewriter:
     """Have `threads` lower for this thread's team, and give what knows its iteration, `loop` being that over blocks."""
     b, beside = threads.b, loop.attr("columns")
-    limit = rewriter(loop.operands[1])
-    block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
+    thread = b.emit("thread_index", name="t")
     lane = b.emit("floordiv", thread, beside, name="lane")
     column = b.emit("mod", thread, beside, name="column")
-    index, first, inside = b.emit("add", b.emit("mul", block, beside), column), b.emit("eq", lane, 0, name="first"), None
-    if not (isinstance(limit, Const) and limit.value % beside == 0):
-        inside = b.emit("lt", index, limit)
+    place = Place.of(b, loop, runs, rewriter, column, beside)
+    first, inside = b.emit("eq", lane, 0, name="first"), place.inside(b)
+    if inside is not None:
         first = b.emit("and", first, inside)
-        index = b.emit("min", index, b.emit("sub", limit, 1), name=loop.result.name)
-    threads.team = ColumnTeam(b, threads.team.group, lane, first, threads.team.scratch, AHEAD, beside, column, inside)
-    return rewriter.inside({loop.result: index})
+    threads.team = ColumnTeam(b, threads.team.group, lane, first, threads.team.scratch, loop.attr("ahead", AHEAD), beside, column, inside)
+    return rewriter.inside(place.clamped(b).known(b, loop))
 
 
-def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> None:
+def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter, runs: Runs | None) -> None:
     """Emit the iterations of a block, `loop` being that over blocks; `threads` lowers pieces of it."""
     b, team, across, width = threads.b, threads.team, loop.attr("columns"), loop.attr("vector", 1)
-    limit = rewriter(loop.operands[1])
-    even = isinstance(limit, Const) and limit.value % across == 0
     beside, lanes = across // width, row.reduce.attr("order")[2]
 
-    def of(index: Scalar) -> Rewriter:
+    def of(further: Scalar) -> Rewriter:
         """What stands before the reduction may be emitted, and read, again: an iteration stores nothing until it has reduced, and a plain
         row reads nothing that it writes.
         """
-        inner = rewriter.inside({loop.result: index})
+        inner = rewriter.inside(place.known(b, loop, further))
         inner.copy_all(row.before)
         return inner
 
@@ -88,28 +84,29 @@ def lower_columns(threads, row: PlainRow, loop: Inst, rewriter: Rewriter) -> Non
             threads.lower(row.inside, start.inside({row.reduce.result: index}), None, take)
             return
         with b.loop(0, width, kind="unroll", name="c") as c:
-            inner = of(b.emit("add", first, c, name=loop.result.name))
+            inner = of(c)
             inner.mapping[row.reduce.result] = index
             threads.lower(row.inside, inner, None, lambda operands: take(operands, c))
 
     b.at(row.reduce.loc)
-    block, thread = b.emit("block_index", name="b"), b.emit("thread_index", name="t")
-    team.ahead, team.lane = AHEAD, b.emit("floordiv", thread, beside, name="lane")
+    thread = b.emit("thread_index", name="t")
+    team.ahead, team.lane = loop.attr("ahead", AHEAD), b.emit("floordiv", thread, beside, name="lane")
     column = b.emit("mul", b.emit("mod", thread, beside), width, name="column")
-    first = b.emit("add", b.emit("mul", block, across), column, name=loop.result.name)
+    place = Place.of(b, loop, runs, rewriter, column, across)
+    inside = place.inside(b)
     acc = accumulator_of(row.reduce, row.inside)
     left = Slots(tuple(team.shared(dtype, lanes * across, at) for at, dtype in enumerate(acc.dtypes)))
-    with nullcontext() if even else b.if_(b.emit("lt", first, limit)):
-        start = of(first)
+    with nullcontext() if inside is None else b.if_(inside):
+        start = of(Const(0))
         reduction = threads.reduction(row.reduce, row.inside, start, team)
         reduction = replace(reduction, element=element, width=width, weight=reduction.weight * width)
-        slots, place = reduction.slots_of_lane(), b.emit("mul", thread, width)
+        slots, own = reduction.slots_of_lane(), b.emit("mul", thread, width)
         with b.loop(0, width, kind="unroll", name="c") as c:
-            left.put(b, slots.get(b, c), b.emit("add", place, c))
+            left.put(b, slots.get(b, c), b.emit("add", own, c))
     team.barrier()
     mine = b.emit("eq", team.lane, 0)
-    with b.if_(mine if even else b.emit("and", mine, b.emit("lt", first, limit))), b.loop(0, width, kind="unroll", name="c") as c:
-        inner = of(b.emit("add", first, c, name=loop.result.name))
+    with b.if_(mine if inside is None else b.emit("and", mine, inside)), b.loop(0, width, kind="unroll", name="c") as c:
+        inner = of(c)
         folded = _folded(b, acc, left, lanes, across, b.emit("add", column, c))
         reduction = threads.reduction(row.reduce, row.inside, inner, team)
         b.emit("store", inner(row.reduce.operands[0]), reduction.finish(folded))

@@ -17,6 +17,7 @@ from vxc.analysis.offsets import Offsets, run_of
 from vxc.ir.kernel import GLOBAL, Buffer, Const, Inst, Kernel
 from vxc.ir.ops import OPS, accesses
 from vxc.ir.walk import Regions
+from vxc.passes.column_runs import Runs
 from vxc.passes.lower_reduce import accumulator_of, bounds_of, one_part
 from vxc.passes.nest import Nest, is_parallel
 from vxc.passes.plain_rows import PlainRow, plain_row
@@ -29,19 +30,38 @@ LEAST = 8  # elements that a lane takes: the block waits for the fold, in which 
 SLOTS = 32  # partial results of a thread, at most
 WORD = 4  # bytes that a thread loads at once of neighbours, so that a warp loads a line
 LINE = 128  # bytes of a line of memory
+AHEAD = 16  # loads that a lane has under way in a block of as many columns as a warp has threads
+FEW = 512  # iterations that are so few that blocks of them would leave most multiprocessors idle
+RESIDENT = 512  # threads of a multiprocessor that are enough then: ptxas would save registers for more, and load less ahead
+SECTOR = 8  # threads that load a sector, 4 bytes each
 _TOGETHER = {"cell", "load", "store", "contribute", "loop", "if", "else", "end", "reduce"}  # what such lanes can do, besides what is pure
 
 
 @record
 class Columns:
     """How a block takes iterations: so many at once, `width` of them in a row by a thread, each by up to `lanes` lanes. `array` is one
-    whose neighbours they read.
+    whose neighbours they read; where `runs` are given, no block has iterations of two of them. A lane has `ahead` loads under way.
     """
 
     across: int
     width: int
     lanes: int
     array: Buffer
+    runs: Runs | None
+    ahead: int = AHEAD
+
+    def variants(self, nest: Nest) -> list[Columns]:
+        """How to take many iterations, and before it how to take up to `FEW`, where the nest is a plain row of so many elements that it
+        matters: in smaller blocks, of which more multiprocessors have one, each with as many bytes under way.
+        """
+        count, row = nest.loops[0].operands[1], lone_row(nest.body)
+        length = row.reduce.operands[1] if row else None
+        many = isinstance(length, Const) and length.value >= 2 * self.ahead * self.lanes
+        narrow = self.across // self.width > SECTOR and self.lanes == WARP
+        if self.runs or not (many and narrow) or isinstance(count, Const) and count.value > FEW:
+            return [self]
+        few = replace(self, across=SECTOR * self.width, ahead=self.ahead * WARP // SECTOR)
+        return [few] if isinstance(count, Const) else [few, self]
 
     def ordered(self, nest: Nest) -> Nest:
         """The nest with its reductions in orders that lanes share, to the same bits."""
@@ -57,7 +77,7 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
     found = next((found for at in regions.top() if nest.body[at].op == "reduce" and (found := read_across(kernel, nest, at))), None)
     if found is None or nest.loops[0].attr("threads"):
         return None
-    (array, run), row = found, lone_row(nest.body)
+    (array, f, run), row = found, lone_row(nest.body)
     reason = None if row else _not_shared(nest.body, regions)
     if reason:
         return reason
@@ -73,11 +93,33 @@ def columns_of(kernel: Kernel, nest: Nest) -> Columns | str | None:
         return f"@lanes({nest.loops[0].attr('lanes')}) says how many share one"
     if lanes > WARP:
         return f"its order has {lanes} lanes, and a block has room for {WARP} of each"
-    count = nest.loops[0].operands[1]
+    runs = _runs(kernel, nest, f)
+    count = runs.extent if runs else nest.loops[0].operands[1]
     if isinstance(count, Const):
         run = min(run, max(1, count.value))
-    width = _width(kernel, nest, row) if row else 1
-    return Columns(_across(run, width, lanes), width, lanes, array)
+    width = _width(kernel, nest, row, runs) if row else 1
+    across = _across(run, width, lanes)
+    return Columns(across, width, lanes, array, runs)
+
+
+def _runs(kernel: Kernel, nest: Nest, f: Form) -> Runs | None:
+    """The runs of a nest's index that end where the offset's neighbours do, if there are no fewer of these than a warp takes."""
+    runs, index = Runs.of(nest.loops[0], nest.body), form(Atom(nest.loops[0].result.name))
+    if runs is None:
+        return None
+    offsets = _before(kernel, nest)
+    extent = offsets.form(runs.extent)
+    ends = any(isinstance(u, Digit) and (u.arg, u.by) == (index, extent) for u in f.unknowns)
+    enough = extent.value is None or extent.value >= WARP
+    return runs if ends and enough and runs.whole(offsets, nest.loops[0].operands[1]) else None
+
+
+def _before(kernel: Kernel, nest: Nest) -> Offsets:
+    """What is known of offsets in front of a nest's body."""
+    offsets = Offsets.of(kernel.params)
+    for inst in (*nest.prologue, *nest.loops):
+        offsets.define(inst)
+    return offsets
 
 
 def along(kernel: Kernel, nest: Nest) -> Nest:
@@ -147,20 +189,27 @@ def _across(run: int, width: int, lanes: int) -> int:
     return -(-min(WARP, max(1, run // width)) // whole) * whole * width
 
 
-def _width(kernel: Kernel, nest: Nest, row: PlainRow) -> int:
-    """How many iterations in a row a thread takes: `WORD` bytes of the widest array read across, where that divides their number."""
-    offsets = Offsets.of(kernel.params)
-    for inst in (*nest.prologue, *nest.loops, *nest.body):
+def _width(kernel: Kernel, nest: Nest, row: PlainRow, runs: Runs | None) -> int:
+    """How many iterations in a row a thread takes: `WORD` bytes of the widest array read across, where that is known to divide their
+    number, or that of a run.
+    """
+    offsets, index = _before(kernel, nest), Atom(nest.loops[0].result.name)
+    count = offsets.form(runs.extent if runs else nest.loops[0].operands[1])
+    for inst in nest.body:
         offsets.define(inst)
-    index, count = Atom(nest.loops[0].result.name), nest.loops[0].operands[1]
+        if runs and inst in runs.quotients:  # by itself, and the same for all iterations of a thread
+            offsets.forms[inst.result.name] = form(Atom(inst.result.name))
+        if runs and inst in runs.remainders:
+            offsets.forms[inst.result.name] = form(index)
     pairs = accumulator_of(row.reduce, row.inside).finds_index  # of a value and an index: so many take more registers than there are
-    if not isinstance(count, Const) or pairs or any(inst.op == "load" for inst in row.before):
+    if pairs or any(inst.op == "load" for inst in row.before):
         return 1
     read = [access for inst in row.inside if inst.op == "load" for access in accesses(inst) if access.buffer.space in GLOBAL]
     found = [(access.buffer.dtype, f) for access in read if index in (f := offsets.linear(access.buffer, access.box)).atoms()]
     width = max(1, WORD * 8 // max(dtype.bits for dtype, _ in found))
     alike = all(run_of(f, index, width) is not None and dtype.bits >= 8 for dtype, f in found)
-    return width if alike and count.value % width == 0 and 0 < _shared(nest.body, nest.body.index(row.reduce)).chunk * width <= SLOTS else 1
+    whole = offsets.divisible(count, width, {}) == {}
+    return width if alike and whole and 0 < _shared(nest.body, nest.body.index(row.reduce)).chunk * width <= SLOTS else 1
 
 
 def dealt(order: Order, lanes: int) -> Order:
@@ -174,12 +223,13 @@ def dealt(order: Order, lanes: int) -> Order:
     return replace(order, lanes=lanes, chunk=order.chunk // lanes)
 
 
-def read_across(kernel: Kernel, nest: Nest, at: int) -> tuple[Buffer, int] | None:
+def read_across(kernel: Kernel, nest: Nest, at: int) -> tuple[Buffer, Form, int] | None:
     """An array of which neighbouring iterations of the innermost loop of a nest read neighbours, where the elements of one iteration lie
-    apart in it: one that the reduction at a position of the nest's body reads; and how many iterations in a row do, `LINE` for more.
+    apart in it: one that the reduction at a position of the nest's body reads; the offset there, and how many iterations in a row do,
+    `LINE` for more.
     """
     index, own = (Atom(inst.result.name) for inst in (nest.loops[-1], nest.body[at]))
-    return next(((array, run) for array, f in _read(kernel, nest, at) if (run := _run(f, index)) and not _run(f, own)), None)
+    return next(((array, f, run) for array, f in _read(kernel, nest, at) if (run := _run(f, index)) and not _run(f, own)), None)
 
 
 def _read(kernel: Kernel, nest: Nest, at: int) -> Iterator[tuple[Buffer, Form]]:

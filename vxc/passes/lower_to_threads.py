@@ -31,6 +31,7 @@ from vxc.ir.kernel import Const, Inst, Kernel, Operand, Value
 from vxc.ir.plan import Plan
 from vxc.ir.walk import Regions, names
 from vxc.pass_manager import Context, Pass
+from vxc.passes.column_runs import Runs
 from vxc.passes.column_team import column_team, lower_columns
 from vxc.passes.columns import lone_row
 from vxc.passes.fragment_slots import Slotted, in_slots
@@ -50,7 +51,8 @@ from vxc.semantics import Order
 WISHES = {  # attributes of the author's that no pass realises yet -> what is done instead
     "stages": "an iteration's copies begin when the one before is done",
 }
-TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "stages", "most", "multiple")  # of no thread's loop
+# Of no thread's loop.
+TEAM_ATTRS = ("map", "layout", "given", "independent", "lanes", "flight", "columns", "ahead", "one_run", "stages", "most", "multiple")
 PARALLEL_ATTRS = (*TEAM_ATTRS, "vector")
 Take = Callable[[tuple[Operand, ...]], None]  # receives the operands of a `contribute`
 EFFECTS = ("assert", "print")
@@ -67,8 +69,10 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     rewriter.copy_all(kernel.insts[:role])
     loop = kernel.insts[blocks]
     body = kernel.insts[blocks + 1 : regions.end[blocks]]
-    columns, plain = loop.attr("columns"), lone_row(body)
-    several = lower_rows if loop.attr("flight") else lower_columns if columns and plain else None
+    columns, runs = loop.attr("columns"), Runs.of(loop, body) if loop.attr("one_run") else None
+    body = runs.without(body) if runs else body
+    plain = lone_row(body)
+    several = lower_rows if loop.attr("flight") else partial(lower_columns, runs=runs) if columns and plain else None
     lines = Lines({} if several or columns else rows_anywhere(kernel), lambda text, load: context.applied(text, kernel.name, load.loc))
     threads = Threads(b, kernel.attr("group"), kernel.attr("rows"), loads_of_reductions(regions), slotted, lines, kept)
     rewriter.copy_all(kernel.insts[role + 1 : blocks])
@@ -76,7 +80,7 @@ def lower_kernel(kernel: Kernel, context: Context) -> Kernel:
     if several:
         several(threads, plain, loop, rewriter)
     elif columns:
-        threads.lower(body, column_team(threads, loop, rewriter), threads.team)
+        threads.lower(body, column_team(threads, loop, runs, rewriter), threads.team)
     else:
         with threads.iteration(loop, rewriter) as index:
             threads.lower(body, rewriter.inside({loop.result: index}), threads.team)

@@ -17,6 +17,7 @@ After:  stage=team. The nest is one loop over the flattened index, `map="blocks"
       end %j                                             store @y, %i, %j, %0
     end %i
 
+Lanes of `columns` iterations beside one another are threads apart (`vxc.passes.columns`), where `one_run` of one innermost loop.
 The group is the widest order of lanes in the body (or `@lanes` of the nest, if that is more): an order of L lanes is run by L threads.
 A grid under a condition is part of an iteration, which then is a block too, with the threads of the largest such grid.
 A body with nothing but parallel loops to share gets a warp, or fewer lanes for shorter loops. Up to 32 lanes, groups share
@@ -27,6 +28,7 @@ E0235 for a layout of the author's that does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from vxc.analysis.offsets import Offsets
 from vxc.analysis.thread_loop import MEMORY
@@ -40,7 +42,7 @@ from vxc.ir.walk import Regions, names
 from vxc.layout.layout import distribution
 from vxc.pass_manager import Context, Pass
 from vxc.passes.choose_vector import choose, choose_own
-from vxc.passes.columns import Columns, along, columns_of
+from vxc.passes.columns import AHEAD, FEW, RESIDENT, Columns, along, columns_of
 from vxc.passes.fuse_loops import trips
 from vxc.passes.given_layouts import run_as_given
 from vxc.passes.lane_order import in_turn
@@ -60,17 +62,25 @@ MORE: Reason = ("more-work",)
 def run(plan: Plan, context: Context) -> Plan:
     def of(site: Site) -> Iterator[Launched]:
         nest = nest_of(site.kernel)
-        kernel = map_kernel(site.kernel, nest, context)
-        yield kernel, _grid(site, nest, kernel.attr("rows"))
+        found = columns_of(site.kernel, nest)
+        *few, usual = found.variants(nest) if isinstance(found, Columns) else (found,)
+        for columns in few:
+            kernel = map_kernel(replace(site.kernel, name=site.name("_few")), nest, columns, context)
+            yield kernel, _grid(site, nest, kernel.attr("rows"), columns, "le")
+            text = f"up to {FEW} iterations: a launch of its own, {kernel.name}, of smaller blocks"
+            context.applied(text, site.kernel.name, nest.loops[0].loc)
+        kernel = map_kernel(site.kernel, nest, usual, context)
+        yield kernel, _grid(site, nest, kernel.attr("rows"), usual, "gt" if few else None)
 
     return each_launch(plan, of)
 
 
-def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
+def map_kernel(kernel: Kernel, nest: Nest, columns: Columns | str | None, context: Context) -> Kernel:
     outer = nest.loops[0]
     block = _block(nest)
-    columns = columns_of(kernel, nest)
     across, vector = (columns.across, columns.width) if isinstance(columns, Columns) else (None, 1)
+    ahead = columns.ahead if across and columns.ahead != AHEAD else None
+    apart = {"columns": across, "ahead": ahead, "one_run": bool(columns.runs) or None} if across else {}
     nest = columns.ordered(nest) if isinstance(columns, Columns) else along(kernel, nest)
     group = columns.lanes if across else _group(nest)
     kept = any(x.op == "fragment" for x in nest.body)
@@ -87,8 +97,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
     b.at(outer.loc)
     total = trips(b, outer, rewriter, dimensions(kernel))
     with b.region("role", name="main", warps=threads // WARP):
-        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many), "columns": across}
-        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **kept) as q:
+        kept = {"independent": outer.attr("independent"), "vector": _several(vector), "flight": _several(many)}
+        with b.loop(0, total, kind="parallel", name=outer.result.name, map="blocks", **apart, **kept) as q:
             start, _, step = (*map(rewriter, outer.operands), Const(1))[:3]
             digit = q if step == Const(1) else b.emit("mul", q, step)
             rewriter.mapping[outer.result] = digit if start == Const(0) else b.emit("add", digit, start)
@@ -104,6 +114,8 @@ def map_kernel(kernel: Kernel, nest: Nest, context: Context) -> Kernel:
         if loop.attr("lanes", width) != width:
             context.missed(_other_lanes(loop, width), kernel.name, loop.loc)
     attrs = dict(kernel.attrs) | {"group": group, "rows": rows, "threads": threads}
+    if ahead:
+        attrs["min_blocks"] = RESIDENT // threads
     if outer.attr("resident"):
         attrs["min_blocks"] = -(-outer.attr("resident") // threads)
     return b.build(kernel.name, kernel.params, stage="team", done=kernel.done, attrs=attrs.items(), source=kernel.source)
@@ -293,10 +305,17 @@ def _team(regions: Regions, loop: int) -> int:
     return min(WARP, wanted_lanes(regions.insts[loop], inside))
 
 
-def _grid(site: Site, nest: Nest, rows: int) -> Scalar:
-    """The number of blocks, computed in the plan from the launch's arguments."""
-    total = trips(site.b, nest.loops[0], site.outside(nest), dimensions(site.kernel))
-    return total if rows == 1 else site.b.emit("ceildiv", total, rows)
+def _grid(site: Site, nest: Nest, rows: int, columns: Columns | str | None, few: str | None = None) -> Scalar:
+    """The number of blocks, computed in the plan from the launch's arguments; none where the number of iterations is not as `few` compares
+    it to `FEW`.
+    """
+    outside = site.outside(nest)
+    total = trips(site.b, nest.loops[0], outside, dimensions(site.kernel))
+    if isinstance(columns, Columns) and columns.runs is not None:
+        extent = outside(columns.runs.extent)
+        return site.b.emit("mul", site.b.emit("floordiv", total, extent), site.b.emit("ceildiv", extent, rows))
+    blocks = total if rows == 1 else site.b.emit("ceildiv", total, rows)
+    return site.b.emit("select", site.b.emit(few, total, FEW), blocks, 0) if few else blocks
 
 
 MAP_LOOPS = Pass(
