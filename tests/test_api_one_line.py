@@ -181,6 +181,11 @@ def test_a_line_is_copied_and_pickled_as_it_is():
         assert again._calls.line == k._calls.line and again._calls.recipe.defines == k._calls.recipe.defines
 
 
+def test_what_is_compiled_ahead_is_copied_and_pickled():
+    made = vxc.elementwise("x: f32 -> f32", "x + x").compile(vxc.ShapeDtype((4,), "f32"), target="sm_90a")
+    assert pickle.loads(pickle.dumps(made)).cuda == copy.deepcopy(made).cuda == made.cuda
+
+
 def test_compiling_ahead():
     made = vxc.elementwise(*FMA).compile((8, 16, 32), y=vxc.ShapeDtype((), "f32"), target="sm_90a")
     assert "__global__" in made.cuda and "sm_90a" in repr(made)

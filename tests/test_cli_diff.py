@@ -49,6 +49,29 @@ def test_what_has_no_example_is_noted_where_others_have_one():
         assert got.status == 1 and "error[E0708]: `dbl` has no `example` line" in got.err and not got.out
 
 
+ROWS = "kernel k(x: f32[M, N], a: f32, out y: f32[M]) { parallel i in M { y[i] = a * sum(x[i]); } }"
+
+
+def test_arguments_are_given_as_to_run():
+    got = vxc("diff", "-", "-a", "x=rand:f32[4,33]", "-a", "a=2.5", "--json", stdin=ROWS)
+    assert got.status == 0 and json.loads(got.out)[0]["inputs"] == SETS
+    got = vxc("diff", "-", "-a", "x=range:f32[4,33]", "-a", "a=2.5", stdin=ROWS)
+    assert got.status == 0 and got.out.endswith(" agree on 1 set of inputs\n")  # nothing is made up, so every set is the same
+    got = vxc("diff", "-", "-a", "x=rand:f32[4,33]", stdin=ROWS)
+    assert got.status == 1 and "error[E0708]: scalar argument `a` is missing" in got.err
+    got = vxc("diff", "-", "-a", "z=1", stdin=ROWS)
+    assert got.status == 1 and "error[E0708]: `k` has no parameter `z`" in got.err
+    got = vxc("diff", "-", stdin=ROWS)
+    assert got.status == 1 and "or give its arguments, as with -a NAME=rand:f32[8,64]" in got.err
+
+
+def test_given_arrays_are_made_anew_for_each_set(monkeypatch):
+    seen: list[np.ndarray] = []
+    monkeypatch.setattr(diff_command, "findings", lambda executors, inputs, seed: seen.extend(c.arrays["x"] for c in inputs.values()) or ())
+    assert vxc("diff", "-", "-a", "x=rand:f32[40,3]", "-a", "a=2", stdin=ROWS).status == 0
+    assert len({x.tobytes() for x in seen}) == 4 and [bool(np.isnan(x).any()) for x in seen] == [False, False, False, True]
+
+
 @pytest.mark.parametrize("name", ["softmax", "histogram", "scatter", "cross_entropy", "dropout"])
 def test_samples_agree(name):
     assert vxc("diff", SAMPLES / f"{name}.vx", "--seed", "7").status == 0
@@ -133,7 +156,8 @@ def test_the_example_line_that_is_suggested_is_one(text):
     assert refused.status == 1 and "error[E0708]: `k` has no `example` line" in refused.err
     (line,) = re.findall(r"help: add `(example k\(.*\);)`", refused.err)
     got = vxc("diff", "-", "-k", "k", stdin=f"{text}\n{line}\n")
-    assert (got.status, got.out.count(" agree on 4 sets of inputs\n")) == (0, 1), got.err
+    sets = "1 set" if text == WITHOUT_EXAMPLE["a size of an output alone"] else "4 sets"  # numbers alone are the same in each
+    assert (got.status, got.out.count(f" agree on {sets} of inputs\n")) == (0, 1), got.err
 
 
 @pytest.mark.parametrize(

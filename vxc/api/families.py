@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from vxc.api.specialise import Recipe, Specialisation, dtype_of
 from vxc.binding import brief
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DTYPES, DType
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.source import Source
 
 if TYPE_CHECKING:
     from vxc.driver import Compiled
 
-T = TypeVar("T")
 _NUMBER = (int, float, np.generic)
 _LIMIT = 4096  # remembered shapes of a kernel
 _AXIS, _KEEPDIMS, _OUT = "axis", "keepdims", "out"
@@ -60,24 +60,33 @@ def kept_of(keepdims: Any) -> bool:
     return bool(keepdims)
 
 
+@record
+class Told:
+    """A function of the kernel of a line for arrays of one form: what is wrong with that is told of the line."""
+
+    function: Callable[..., Any]
+    line: Line
+    form: Form
+    source: Source
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            return self.function(*args)
+        except VxcError as error:
+            error.diagnostics = tuple(self.line.written(d, self.form) if d.source is self.source else d for d in error.diagnostics)
+            raise
+
+
 class Member(Calls):
-    """The kernel of a line for arrays of one form. What is wrong with it is told of the line."""
+    """The kernel of a line for arrays of one form."""
 
     def __init__(self, line: Line, form: Form, recipe: Recipe, target: str | None) -> None:
         (kernel,), _ = signatures(recipe.source)
-        self._line, self._form, decide = line, form, Specialiser(recipe, kernel)
-        super().__init__(recipe, kernel.params, lambda views: self._told(decide, views), target)
+        super().__init__(recipe, kernel.params, Told(Specialiser(recipe, kernel), line, form, recipe.source), target)
 
     def compiled(self, specialisation: Specialisation, target: str) -> Compiled:
         """As of any kernel."""
-        return self._told(super().compiled, specialisation, target)
-
-    def _told(self, function: Callable[..., T], *args: Any) -> T:
-        try:
-            return function(*args)
-        except VxcError as error:
-            error.diagnostics = tuple(self._line.written(d, self._form) if d.source is self.recipe.source else d for d in error.diagnostics)
-            raise
+        return replace(self.specialise, function=super().compiled)(specialisation, target)
 
 
 class Family(Calls):

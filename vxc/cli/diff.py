@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import click
 
-from vxc.cli.calls import Called, called, dynamic_option, no_inputs, without_inputs
-from vxc.cli.common import Settings, Status, kernel_options, print_json, read_module, show, tell_unwritten, typed_kernels
-from vxc.diag import VxcError
+from vxc.cli.calls import Called, called, dynamic_option, kernel_call, no_inputs, without_inputs
+from vxc.cli.common import (
+    TEXT, Settings, Status, chosen, kernel_options, pairs, print_json, read_module, show, tell_unwritten, typed_kernels,
+)  # fmt: skip
+from vxc.diag import VxcError, count
 from vxc.diff import Disagreement, Executor, Results, ast_executor, disagreements, findings, flat_executor, gpu_executor, prefix_executors
 from vxc.driver import Compiled
+from vxc.frontend.syntax import Module
 from vxc.frontend.typed import TypedKernel
-from vxc.inputs import Call, complete, example_line
+from vxc.inputs import Call, complete, example_line, read_arguments
 from vxc.pipeline import PASSES
 from vxc.progress import note, progress
 from vxc.runtime.driver import unavailable
+from vxc.source import Source
 
 RANDOM_SETS, SPECIAL = 3, "special values"
 
 
 @click.command()
 @click.argument("files", metavar="FILE.vx...", nargs=-1, required=True)
+@click.option("-a", "arguments", metavar="NAME=VALUE", type=TEXT, multiple=True, callback=pairs,
+              help="An argument, as of `vxc run`; what is made up by rand is made anew for each set; default: as the example line says.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs, and of the order in which warps run.")
 @dynamic_option
 @kernel_options
-def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool) -> Status:
+def command(settings: Settings, files: tuple[str, ...], arguments: dict, seed: int, dynamic: bool) -> Status:
     """Compare all executors on random inputs and on special values.
 
-    Executors are ast, flat at each stage, and gpu if there is one; inputs are as the example lines say. Prints a line for
+    Executors are ast, flat at each stage, and gpu if there is one; inputs are as -a and the example lines say. Prints a line for
     each kernel; exits 3 where executors differ, naming the first differing element and, if a pass is at fault, the pass.
     A fault that all report alike is no difference; exits 1 where a kernel faults on inputs that its example describes.
     """
@@ -41,9 +49,8 @@ def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool
         for path in files:
             try:
                 source, module = read_module(path)
-                for kernel in _comparable(typed_kernels(module, source, settings, sampled=not dynamic)):
-                    given = called(kernel, module, source, settings, seed, dynamic)
-                    report, fault = _compare(given, seed, not lacking)
+                for given, inputs in _calls(module, source, settings, arguments, seed, dynamic):
+                    report, fault = _compare(given, inputs, seed, not lacking)
                     reports.append(report)
                     if report["difference"]:
                         status = max(status, Status.DIFFERENCE)
@@ -59,6 +66,27 @@ def command(settings: Settings, files: tuple[str, ...], seed: int, dynamic: bool
     return status
 
 
+Inputs = dict[str, Call]  # sets of inputs by name: several random ones and one of special values
+
+
+def _calls(
+    module: Module, source: Source, settings: Settings, arguments: Mapping[str, str], seed: int, dynamic: bool
+) -> Iterator[tuple[Called, Inputs]]:
+    """The kernel that -a is for, or those that have inputs without, each with its inputs."""
+    if arguments:
+        item, _ = chosen(module, source, settings.kernel)
+        given = kernel_call(module, source, settings, arguments, seed, dynamic)
+        special = {name: re.sub(r"^rand(:[^:\]]*\])$", r"special\1", text) for name, text in arguments.items()}
+        texts = [arguments] * RANDOM_SETS + [special]
+        yield given, _inputs(given.kernel, seed, [read_arguments(t, item, settings.defines, seed + k) for k, t in enumerate(texts)])
+        return
+    for kernel in _comparable(typed_kernels(module, source, settings, sampled=not dynamic)):
+        given = called(kernel, module, source, settings, seed, dynamic)
+        if without_inputs(given.kernel):
+            raise no_inputs(given.kernel, ", or give its arguments, as with -a NAME=rand:f32[8,64]")
+        yield given, _inputs(given.kernel, seed, [{}] * (RANDOM_SETS + 1))
+
+
 def _comparable(kernels: list[TypedKernel]) -> list[TypedKernel]:
     """The kernels that have inputs, where some have: the rest, such as what a program calls, is noted. All where none has."""
     given = [kernel for kernel in kernels if not without_inputs(kernel)]
@@ -68,10 +96,24 @@ def _comparable(kernels: list[TypedKernel]) -> list[TypedKernel]:
     return given or kernels
 
 
-def _compare(given: Called, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
+def _inputs(kernel: TypedKernel, seed: int, values: Sequence[Mapping[str, Any]]) -> Inputs:
+    """The sets, one for each of these given values, the last of them special, and none of them twice."""
+    names = [*(f"random inputs {k + 1}" for k in range(RANDOM_SETS)), SPECIAL]
+    found: Inputs = {}
+    for k, (name, given) in enumerate(zip(names, values)):
+        call = complete(kernel, given, seed=seed if name == SPECIAL else seed + k, special=name == SPECIAL)
+        if not any(_same(call, other) for other in found.values()):
+            found[name] = call
+    return found
+
+
+def _same(one: Call, two: Call) -> bool:
+    return all(array.tobytes() == two.arrays[name].tobytes() for name, array in one.arrays.items())
+
+
+def _compare(given: Called, inputs: Inputs, seed: int, gpu: bool) -> tuple[dict, VxcError | None]:
     """What became of one kernel, as plain data, and a fault on inputs that the example describes."""
     kernel, settings = given.kernel, given.settings
-    inputs = _inputs(kernel, seed)
     compiled = given.compiled()
     team = [name for name in PASSES if {k.stage for k in compiled.after(name).kernels} <= {"team"}]
     first: list[Results] = []
@@ -108,14 +150,6 @@ def _kept(executor: Executor, results: list[Results]) -> Executor:
     return replace(executor, run=run)
 
 
-def _inputs(kernel: TypedKernel, seed: int) -> dict[str, Call]:
-    """Sets of inputs by name: several random ones and one of special values."""
-    if without_inputs(kernel):
-        raise no_inputs(kernel)
-    sets = {f"random inputs {k + 1}": complete(kernel, seed=seed + k) for k in range(RANDOM_SETS)}
-    return sets | {SPECIAL: complete(kernel, seed=seed, special=True)}
-
-
 def _guilty(compiled: Compiled, inputs: Mapping[str, Call], settings: Settings, seed: int) -> str:
     """Which step the difference comes from: lowering, or the first pass after which the flat interpreter differs."""
     executors = prefix_executors(compiled, settings.debug, orders=(0,))
@@ -130,6 +164,6 @@ def _line(report: dict) -> str:
     if report["difference"]:
         return head + report["difference"]
     agreed = len(report["inputs"]) - len(faults)
-    parts = [f"{', '.join(report['executors'])} agree on {agreed} sets of inputs"] if agreed else []
+    parts = [f"{', '.join(report['executors'])} agree on {count(agreed, 'set')} of inputs"] if agreed else []
     parts += [f"all fault alike with {code} on {name}" for name, code in faults.items()]
     return head + "; ".join(parts)
