@@ -123,7 +123,8 @@ SHORT = (
         kept,
         element,
         "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
-        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax by 256 lanes would spill 44 bytes, layernorm take 54 us on an H200 for 52)",
+        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax by 256 lanes would spill 44 "
+        "bytes), and layernorm of 16384 rows of 1000 would take 54 us on an H200 for 52",
     ),
     Short(
         rest,
