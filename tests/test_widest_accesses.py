@@ -96,6 +96,14 @@ def common(call: Call, group: Group) -> int:
     return min(group.widest, gcd(call.n, call.vector) * group.size)
 
 
+def kept(call: Call, g: Group) -> bool:
+    """Words stored to rows whose length only the call knows, or of several runs of less than a vector, where an array begins elsewhere."""
+    run = gcd(call.n, call.vector)
+    several = 1 < run < call.n < call.vector if call.known else run == call.vector
+    elsewhere = any(base % (run * size) for base, size in zip(call.bases.values(), call.sizes.values()))
+    return call.form.kind == "kept" and g.mode == "w" and g.size >= 4 and not call.aligned and several and elsewhere
+
+
 def rest(call: Call, g: Group) -> bool:
     whole = call.form.kind == "kept" and call.known and g.count == call.n
     return call.vector <= FEW and g.count < call.vector and call.form.kind != "flat" and not whole
@@ -111,6 +119,13 @@ def in_turns(call: Call, g: Group) -> bool:
 
 
 SHORT = (
+    Short(
+        kept,
+        element,
+        "words of a row that is kept, of several runs to a thread or of a length that only the call knows, are stored wide where all "
+        "arrays begin at multiples of a run; else one by one: by address they would cost registers (softmax by 256 lanes would spill 44 "
+        "bytes), and layernorm of 16384 rows of 1000 would take 54 us on an H200 for 52",
+    ),
     Short(
         rest,
         element,

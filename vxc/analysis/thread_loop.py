@@ -105,10 +105,10 @@ class ThreadLoop:
 
     @property
     def moves(self) -> bool:
-        """Whether the loop fills an array of the thread, or stores: not one that computes with what is kept."""
+        """Whether the loop fills an array of the thread, or stores less than words: not one that computes with what is kept."""
         found = [a for i in self.body for a in accesses(self.insts[i])]
         stored, read = ({a.buffer.name for a in found if mode in a.mode and a.buffer.space == "local"} for mode in "wr")
-        return bool(stored - read) or any("w" in a.mode and a.buffer.space in GLOBAL for a in found)
+        return bool(stored - read) or any("w" in a.mode and a.buffer.space in GLOBAL and a.buffer.dtype.bytes < 4 for a in found)
 
     def copies(self, runs: Iterable[Run], inside: bool) -> bool:
         """Whether the loop only copies one vector of each run to arrays of the thread: an aligned one, or one whose first element need not

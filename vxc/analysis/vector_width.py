@@ -16,7 +16,7 @@ goes:
 - Where no test could show it, it is loaded as the aligned vectors of that size that hold it, one or two, and shifted (`straight`): no
   branch, so that loads of several runs are under way together. That takes more registers, so it is only for kernels without tests, and
   for rows that a thread keeps, where tests fail. A loop that computes with such a row, and what it loads besides, stays as it is there: the
-  row's registers are the kernel's limit (flash_splitk would take 107 for 80).
+  row's registers are the kernel's limit (flash_splitk would take 107 for 80); so do stores of words (softmax would spill by 256 lanes).
 - Rows that a thread keeps, of elements of 4 bytes or more, are loaded by address all the same: a vector of them is four loads at most, and
   needs no shift. On an H200, softmax of 8192 rows of 8192 f32 from an odd address takes .133 ms so and .151 by vectors, of 8193 .147 and
   .172; of 8192 f16 .118 and .079.
