@@ -169,7 +169,7 @@ def test_shapes_ahead_are_those_of_the_declaration():
     softmax = vxc.load("samples/softmax.vx").softmax
     for shape, words in (
         ((4,), "`x` is described with 1 dimensions, and is declared with 2; give a shape of 2 sizes"), ((4, 2.5), "is no shape"),
-        ((4, -1), "the shape of `x` has a size of -1"), ((4, None), "is no shape"), ("ab", "is no shape"),
+        ((4, -1), "the shape of a ShapeDtype has a size of -1"), ((4, None), "is no shape"), ("ab", "is no shape"),
     ):  # fmt: skip
         with pytest.raises(vxc.LaunchError, match=words):
             softmax.compile(vxc.ShapeDtype(shape, "f32"), target="sm_90a")

@@ -161,8 +161,30 @@ def test_a_shape_has_an_order(shape):
 
 
 def test_whether_an_array_is_aligned_is_true_or_false():
-    with pytest.raises(vxc.LaunchError, match="`aligned` of the ShapeDtype of `x` is True or False, not str"):
-        vxc.kernel(SHIFT).compile(vxc.ShapeDtype((4,), "f32", aligned="no"))
+    with pytest.raises(vxc.LaunchError, match="`aligned` of a ShapeDtype is True or False, not str"):
+        vxc.ShapeDtype((4,), "f32", aligned="no")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "words"),
+    [
+        ((-1, 3), "f32", "E0705: the shape of a ShapeDtype has a size of -1; sizes are 0 or more"),
+        ((4, 1 << 62), "f32", "E0705: the shape of a ShapeDtype has a size of 4611686018427387904; sizes are at most"),
+        *((shape, "f32", "E0709: a ShapeDtype is described by .*, which is no shape; give sizes that are ints, as in")
+          for shape in ((4, 2.5), (4, None), (True, 4), (np.True_,), "ab", {4}, None, 4.0)),
+        ((4,), "f31", "E0704: `f31` is no dtype of kernels"),
+    ],
+)  # fmt: skip
+def test_a_shape_is_refused_when_it_is_made(shape, dtype, words):
+    with pytest.raises(vxc.LaunchError, match=words) as caught:
+        vxc.ShapeDtype(shape, dtype)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(4, 8), [4, 8], np.array([4, 8]), (np.int64(4), np.uint8(8))])
+def test_a_shape_has_sizes_of_any_integer_type(shape):
+    made = vxc.ShapeDtype(shape, np.float32)
+    assert made.shape == (4, 8) and {type(size) for size in made.shape} == {int}
 
 
 @pytest.mark.parametrize("name", [None, 90, 9.0, (9, 0), ["sm_90a"]])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from vxc.api.arguments import matched
 from vxc.api.calls import Calls, Fitted
@@ -19,6 +22,7 @@ from vxc.cuda.nvrtc import Binary, Resources
 from vxc.diag import Diagnostic, VxcError, listed
 from vxc.dtypes import DTYPES, DType
 from vxc.ir.ranges import MAX_DIM
+from vxc.record import record
 from vxc.runtime.arrays import ArrayView
 from vxc.schedule import check_described
 from vxc.target import Target, target
@@ -27,14 +31,21 @@ if TYPE_CHECKING:
     from vxc import driver as compiler
 
 
-class ShapeDtype(NamedTuple):
+@record
+class ShapeDtype:
     """An array that is not there yet: its shape and dtype ("f32", or a NumPy or torch dtype), and whether it begins at a multiple of 16
-    bytes, as those do that libraries allocate, and slices of them need not.
+    bytes, as those do that libraries allocate, and slices of them need not. Raises `LaunchError` E0704, E0705, E0709.
     """
 
     shape: tuple[int, ...]
     dtype: Any
     aligned: bool = True
+
+    @translated()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _sizes("a ShapeDtype", self.shape))
+        _dtype(self.dtype)
+        expect("`aligned` of a ShapeDtype", self.aligned, bool, "True or False")
 
 
 def views_of(kernel: Signature, shapes: Sequence[Any], named: Mapping[str, Any]) -> dict[str, ArrayView]:
@@ -91,23 +102,37 @@ class _Ahead:
     def read(self, name: str) -> None:
         """Finds the shape and dtype, of the parameter `name`. Raises `VxcError` E0704, E0705, E0709."""
         given = self._given
-        sized, shape = offers(given, "shape"), given
-        try:
+        sized = offers(given, "shape")
+        with _refusing(f"`{name}`", given):
             shape = given.shape if sized else given
-            if isinstance(shape, (Set, Mapping)):
-                raise TypeError("in no order")
-            self.shape = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
-        except Exception:  # TypeError, or what the type's own code raises
-            message = f"`{name}` is described by {brief(shape)}, which is no shape"
-            hint = "give sizes that are ints, as in (64, 1000); scalars are left out"
-            raise VxcError(Diagnostic("E0709", message, help=hint)) from None
-        if min(self.shape, default=0) < 0:
-            raise VxcError(Diagnostic("E0705", f"the shape of `{name}` has a size of {min(self.shape)}", help="sizes are 0 or more"))
-        if max(self.shape, default=0) > MAX_DIM:
-            raise VxcError(Diagnostic("E0705", f"the shape of `{name}` has a size of {brief(max(self.shape))}", help=_LARGEST))
+        self.shape = _sizes(f"`{name}`", shape)
         self.dtype = _dtype(given.dtype) if sized else None
         self.aligned = not isinstance(given, ShapeDtype) or given.aligned
-        expect(f"`aligned` of the ShapeDtype of `{name}`", self.aligned, bool, "True or False")
+
+
+def _sizes(what: str, shape: Any) -> tuple[int, ...]:
+    """The sizes of a shape, or of one size alone. Raises `VxcError` E0705, E0709."""
+    with _refusing(what, shape):
+        sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        if isinstance(shape, (Set, Mapping)) or any(isinstance(size, (bool, np.bool_)) for size in sizes):
+            raise TypeError("in no order, or no number")
+        found = tuple(map(operator.index, sizes))
+    if min(found, default=0) < 0:
+        raise VxcError(Diagnostic("E0705", f"the shape of {what} has a size of {brief(min(found))}", help="sizes are 0 or more"))
+    if max(found, default=0) > MAX_DIM:
+        raise VxcError(Diagnostic("E0705", f"the shape of {what} has a size of {brief(max(found))}", help=_LARGEST))
+    return found
+
+
+@contextmanager
+def _refusing(what: str, shape: Any) -> Iterator[None]:
+    """What is raised within says that this is no shape: a TypeError, or what the type's own code raises (E0709)."""
+    try:
+        yield
+    except Exception:
+        message = f"{what} is described by {brief(shape)}, which is no shape"
+        hint = "give sizes that are ints, as in (64, 1000); scalars are left out"
+        raise VxcError(Diagnostic("E0709", message, help=hint)) from None
 
 
 def _dtype(given: Any) -> DType:
