@@ -82,7 +82,7 @@ def test_samples_agree(name):
 def test_samples_agree_on_the_gpu(path):
     got = vxc("diff", path)
     assert got.status == 0, got.out
-    assert ", gpu agree on 4 sets of inputs" in got.out
+    assert re.search(", gpu agree on [34] sets of inputs", got.out)  # integers that are made up may be the special ones
 
 
 def test_a_difference_names_the_element_the_pair_and_the_step(monkeypatch):

@@ -7,8 +7,7 @@
 
 Without names, the cases of the table of the README whose ratio to the best peer is less than expected. A row has the `case`, the `impl`,
 the `kernels` that ran, their `us` in all, and of the longest of them the `METRICS` and what its warps wait for most (`stall`, with the
-cycles for each instruction that they issue); `key` as in results/bench.jsonl. ncu empties the caches before each kernel. What Triton
-chooses by timing it chooses in a process before, since ncu changes what launches take.
+cycles for each instruction that they issue); `key` as in results/bench.jsonl. ncu empties the caches before each kernel.
 """
 
 from __future__ import annotations
@@ -144,12 +143,9 @@ def record(cases: Sequence[Case]) -> int:
     arch = gpu()
     counters = ",".join([TIME, *METRICS.values(), *STALLS])
     command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "application-only", "--csv"]
-    launches = [sys.executable, __file__, "--launch", "--case", *(case.name for case in cases)]
-    environment = {**os.environ, "TRITON_CACHE_AUTOTUNING": "1"}
+    command += ["--metrics", counters, sys.executable, __file__, "--launch", "--case", *(case.name for case in cases)]
     try:
-        subprocess.run(launches, capture_output=True, cwd=ROOT, env=environment, timeout=LIMIT)  # Triton chooses, and keeps what it chose
-        watched = [*command, "--metrics", counters, *launches]
-        done = subprocess.run(watched, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     except FileNotFoundError:
         raise Stopped("ncu is not installed: it is part of the CUDA toolkit") from None
     except subprocess.TimeoutExpired:
