@@ -68,7 +68,9 @@ def _without_torch(path: Path, patch: pytest.MonkeyPatch) -> None:
 
 def _full(path: Path, patch: pytest.MonkeyPatch) -> None:
     status = type("Status", (), {"name": "CUDA_ERROR_OUT_OF_MEMORY", "__int__": lambda self: 2})()
-    Driver(SimpleNamespace(cuMemAlloc=lambda n: (status, 0), cuGetErrorString=lambda s: (0, b"out of memory"))).allocate(8)
+    modes = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    calls = {"cuMemAlloc": lambda n: (status, 0), "cuThreadExchangeStreamCaptureMode": lambda mode: (0, mode)}
+    Driver(SimpleNamespace(CUstreamCaptureMode=modes, cuGetErrorString=lambda s: (0, b"out of memory"), **calls)).allocate(8)
 
 
 def _overlap(path: Path, patch: pytest.MonkeyPatch) -> None:

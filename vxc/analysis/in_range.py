@@ -78,11 +78,22 @@ def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...
         return f.replace(lambda u: form(Atom(same[u.name])) if isinstance(u, Atom) and u.name in same else None)
 
     @cache
-    def inside(loops: tuple[LoopFact, ...], guards: Guards) -> tuple[Ranges, Facts]:
-        """What is known, and what is not negative, in some loops and conditions."""
+    def around(loops: tuple[LoopFact, ...]) -> tuple[Ranges, Facts]:
+        """What loops say."""
         inner = _inner(facts, loops)
-        known = Ranges({**only_run, **inner.bounds}, inner.least)
-        given = tuple(map(one_name, _given(facts, loops, guards, known)))
+        given = (one_name(fact) for loop in reversed(loops) for fact in _by_loop(loop))
+        return Ranges({**only_run, **inner.bounds}, inner.least), tuple(given)
+
+    @cache
+    def told(loops: tuple[LoopFact, ...], guard: tuple[Form, bool]) -> Facts:
+        """What one condition says there: that of an `else if` chain is around all accesses behind it."""
+        return tuple(map(one_name, said((guard,), around(loops)[0], facts.chosen)))
+
+    @cache
+    def inside(loops: tuple[LoopFact, ...], guards: Guards) -> tuple[Ranges, Facts]:
+        """What is known, and what is not negative, in some loops and conditions: by these, innermost first, then by the loops."""
+        known, by_loops = around(loops)
+        given = (*(fact for guard in reversed(guards) for fact in told(loops, guard)), *by_loops)
         known = with_sizes(known, given)
         return Ranges(_with_found(facts, known, given), known.least), given
 
@@ -98,12 +109,6 @@ def _open(facts: KernelFacts, accesses: Iterable[Access], depths: tuple[int, ...
 
 
 # ---- what is known ---------------------------------------------------------------------------------------------------
-
-
-def _given(facts: KernelFacts, loops: Sequence[LoopFact], guards: Guards, known: Ranges) -> Facts:
-    """What is not negative in loops and conditions: by the conditions, innermost first, and by the loops."""
-    conditions = said(guards, known, facts.chosen)
-    return (*conditions, *(fact for loop in reversed(loops) for fact in _by_loop(loop)))
 
 
 def _by_loop(loop: LoopFact) -> tuple[Form, ...]:
