@@ -18,7 +18,6 @@ from vxc.api.tune_refusals import about, shown, untunable
 from vxc.diag import Diagnostic, VxcError
 from vxc.record import record
 
-
 _ROUNDS = 10_000  # at most: medians of more are no other, and each takes all that is left some milliseconds
 
 
